@@ -1,7 +1,7 @@
 # The targets are listed in CONTRIBUTING.md.
 PYTHON ?= python3
 BIN := .venv/bin
-PLAIN := suite models reports ablations tools
+PLAIN := bakeoff suite models reports ablations tools
 
 .PHONY: setup demo catalogue test slow-test battery parity-test timing-test statistics-test mutants cluster-test chaos chaos-short week week-short bench results pages lint audit types ui clean
 
@@ -81,7 +81,7 @@ lint: setup
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_structure.py
 	$(BIN)/python tools/check_english.py $(PLAIN)
-	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive suite models ablations reports tools
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive bakeoff suite models ablations reports tools
 
 # Known vulnerabilities of the installed packages. Without a network it prints a note and passes.
 audit: setup

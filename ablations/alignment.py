@@ -21,7 +21,7 @@ diagonal does (0.69); location has 0.82, local-p 0.79: its centres are not learn
 Cost: quick about 25 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="By what should a decoder choose what it attends to?",

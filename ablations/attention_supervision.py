@@ -18,7 +18,7 @@ after 3,000 steps, is still learning, and has 0.21.
 Cost: quick about 45 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Do a penalty, a gate and hard choices make a captioner look at what it names?",

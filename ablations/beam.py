@@ -17,7 +17,7 @@ costs 0.1 to 0.7 BLEU. With three seeds the claim of 1 BLEU had been too small t
 Cost: quick about 55 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="How wide should the beam be, and what should long translations be charged?",

@@ -15,7 +15,7 @@ Found at quick, four seeds: attention, GQA, MQA and MLA recall all, a window 0.7
 Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="How small may the cache of attention be before quality falls?",

@@ -17,7 +17,7 @@ pairs, too; without attention 18.3 (nearest caption 17.5). Hard attention is sti
 Cost: quick about 50 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Does a captioner need to look at the picture again for each word?",

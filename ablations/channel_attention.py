@@ -17,7 +17,7 @@ maps have few channels: perhaps 2,000 steps do not make up for what they take aw
 Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Does a convolutional network gain by attention to channels?",

@@ -15,7 +15,7 @@ Cost: smoke 3 minutes and quick 35 on two cores; standard 25 on one H100, as pla
 day on a large GPU.
 """
 
-from suite import Ablation, Claim, Model, Scale, vary
+from bakeoff import Ablation, Claim, Model, Scale, vary
 
 ABLATION = Ablation(
     question="What does each mixer cost as sequences grow, and from which length is it faster?",

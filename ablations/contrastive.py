@@ -14,7 +14,7 @@ little in so few steps; captions of the same objects are told apart late, by any
 Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="What do larger batches, temperature and image tower do for contrastive learning?",

@@ -17,7 +17,7 @@ Cost: quick about 20 minutes on two cores, most of it starting processes.
 Standard and paper need two GPUs and are untried. For more workers, copy this file and vary more.
 """
 
-from suite import Ablation, Claim, Model, Scale, vary
+from bakeoff import Ablation, Claim, Model, Scale, vary
 
 ABLATION = Ablation(
     question="How much faster do several workers train, and what does ZeRO save in memory?",

@@ -22,7 +22,7 @@ mixers do too.
 Cost: quick about 13 minutes on two cores, standard 4 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Does asking for a large return get one, and is that more than cloning players?",

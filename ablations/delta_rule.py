@@ -20,7 +20,7 @@ one seed and two have not learnt. Rates are those of searches in half of the ste
 Cost: quick about 20 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Which part of the gated delta rule is needed to recall?",

@@ -16,7 +16,7 @@ does not help (-0.6, -1.5 to 0.3). Without it the search chose half of its rate.
 Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Do deep vision transformers train without LayerScale?",

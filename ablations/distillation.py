@@ -17,7 +17,7 @@ Stopped once after 3,000 steps: ViT was too near to logistic regression (0.847).
 Cost: quick about 40 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="What does a vision transformer learn from a convolutional network?",

@@ -20,7 +20,7 @@ as well as the LSTM (2.776 and 2.774 bits), attention worse (2.819), the GRU bes
 Cost: quick about 10 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="How far back does a gradient reach in each mixer, before training and after?",

@@ -17,7 +17,7 @@ what was trained by rounds is read by full attention as well, 1.000.
 Cost: quick about 10 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="How many rounds of hashing does attention need, in training and in reading?",

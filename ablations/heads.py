@@ -16,7 +16,7 @@ model needs 2.882.
 Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="How many attention heads at a fixed width?",

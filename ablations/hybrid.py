@@ -16,7 +16,7 @@ alone is not asked there: one training of 2,000 steps at a rate of 0.01 ended at
 Cost: quick about 15 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="How many layers of attention does a model with a fixed state need?",

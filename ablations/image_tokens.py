@@ -13,7 +13,7 @@ of one training each. Without unit codes fewer are in use, and pictures come bac
 Cost: quick about 40 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="By which code does a model learn to draw a picture from its caption?",

@@ -17,7 +17,7 @@ Found at quick, three seeds: 16 latents 0.457, 2 latents 0.424, a single look 0.
 Cost: quick about 15 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="How many latents does a Perceiver need, and how often must they look?",

@@ -18,7 +18,7 @@ and the convolution at 0.01 and 0.005. The rate of the shorter training costs th
 Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Scale, vary
+from bakeoff import Ablation, Claim, Model, Scale, vary
 
 ABLATION = Ablation(
     question="Which learning rate suits which mixer, and does it move with the number of steps?",

@@ -18,7 +18,7 @@ of the linear Transformer, Performer and S4D; ListOps 0.42, gated delta 0.53.
 Cost: quick 35 minutes on two cores, standard 25 on one H100 by plan; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="What do the cheaper mixers give up in quality, and what do they save?",

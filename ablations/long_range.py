@@ -20,7 +20,7 @@ safely above the floor: reviews (0.769, TF-IDF 0.778), clothes (0.831, linear 0.
 Cost: quick about 75 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Which efficient mixer is as good as attention on long sequences, and what is saved?",

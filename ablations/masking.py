@@ -15,7 +15,7 @@ frozen weights of so small a model are poor features.
 Cost: quick about 54 minutes on two cores; standard 7 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="What should be hidden of a text, for a model to learn most from naming it?",

@@ -17,7 +17,7 @@ logistic regression after 3,000 steps.
 Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Does a vision transformer need positions, and which?",

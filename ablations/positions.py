@@ -18,7 +18,7 @@ Shaw 2.693, for which all tokens beyond 16 are equally far; none 3.73, T5 4.25, 
 Cost: quick about 25 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Which position encoding, and which serves beyond the length it was trained at?",

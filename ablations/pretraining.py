@@ -12,7 +12,7 @@ Expected: own texts help, most with few labels; others help less; longer on labe
 Cost: smoke seconds; quick about 80 minutes on two cores; standard 21 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="What is it worth to read texts without labels first?",

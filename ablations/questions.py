@@ -16,7 +16,7 @@ baseline have 0.69 to 0.84, and all are still learning after 4,000 steps.
 Cost: quick about 35 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Does a question about a picture need to look at its places?",

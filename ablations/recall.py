@@ -17,7 +17,7 @@ Mamba-2 0.70 (0.31 to 0.997 by seed) and 0.95; convolution, linear Transformer a
 Cost: quick about 40 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Which mixers recall, and does it help to make them wider?",

@@ -17,7 +17,7 @@ nothing taken away is missed; RandAugment costs 3.5, repeated augmentation 1.8, 
 Cost: quick about 45 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Which pieces of DeiT's recipe does a small vision transformer need?",

@@ -17,7 +17,7 @@ warm-up and pre-norm are not told apart. At rates from a third of the steps none
 Cost: quick about 20 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="What do dropout, label smoothing, warm-up and the place of the norm do?",

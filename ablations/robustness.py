@@ -17,7 +17,7 @@ not tested: ViT had no more than logistic regression (0.588).
 Cost: quick about 35 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Who still knows a picture that is noisy, blurred, shifted or covered?",

@@ -21,7 +21,7 @@ straight-through 0.260, for a floor of 0.25.
 Cost: quick about 8 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Does hard attention, which looks at one token, learn what soft attention learns?",

@@ -20,7 +20,7 @@ trained far longer and lost less.
 Cost: quick about 20 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Is the 1/sqrt(d_k) of attention needed, and from which d_k on?",

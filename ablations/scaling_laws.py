@@ -22,7 +22,7 @@ the published ones, of other text and far larger models. The law holds at twice 
 Cost: smoke seconds; quick about 40 minutes on two cores, standard 6 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, ScalingLaw, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, ScalingLaw, vary
 
 ABLATION = Ablation(
     question="How does the loss of a mixer fall with size and data, and is a larger run predicted?",

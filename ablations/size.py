@@ -14,7 +14,7 @@ twice the depth 2.745 (not told apart), twice the width 2.711, where a 5-gram mo
 Cost: quick about 20 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Does depth or width matter more to a Transformer?",

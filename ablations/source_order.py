@@ -15,7 +15,7 @@ vector 0.59 reversed, 0.01 as they are; attention 0.999 both ways. For 16 digits
 Cost: quick about 15 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Does it help to read the source from its end?",

@@ -14,7 +14,7 @@ Found at quick, four seeds: gated delta 0.29, 0.960 and 0.999 of 6.5, 12.5 and 3
 Cost: quick about 35 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="How many pairs are recalled from how many bytes of state?",

@@ -19,7 +19,7 @@ BLEU, for which 19 seeds would be needed; it was widened to 1 before the other t
 Cost: quick about 20 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Should a decoder read its own words while it learns?",

@@ -18,7 +18,7 @@ teach a fixed vector next to nothing: this is what attention learns sooner, not 
 Cost: quick about 40 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="What does attention do for a translator as sentences grow?",

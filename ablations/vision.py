@@ -15,7 +15,7 @@ no end in sight: with 9,000 the residual network has 0.895, the others 0.863 to 
 Cost: quick about 40 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Up to how many training images are convolutions ahead of attention?",

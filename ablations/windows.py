@@ -15,7 +15,7 @@ are 1.5 points over logistic regression. Differences as large as the paper's 1.2
 Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Which part of Swin's windows is needed?",

@@ -18,7 +18,7 @@ learns slowly: its curve still rises at the end, so a longer training may tell o
 Cost: quick about 45 minutes on two cores; standard 25 on one H100, as planned.
 """
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Do tokens that talk through a few slots reason better than by attention?",

@@ -1,6 +1,6 @@
 """From which length on is linear attention faster, and does it learn recall as soon?"""
 
-from suite import Ablation, Claim, Model, Scale, vary
+from bakeoff import Ablation, Claim, Model, Scale, vary
 
 ABLATION = Ablation(
     question="From which length on is linear attention faster, and does it learn recall as soon?",

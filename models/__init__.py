@@ -11,14 +11,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from models.architecture import Architecture, StackArchitecture
-    from models.decoding import Decoded, Decoder, generate
-    from models.errors import ModelError
-    from models.initialisation import PartSeeds
-    from models.interface import Input, Interface, Outputs
-    from models.mixer import Cost, Mixer
-    from models.model_spec import Knob, ModelSpec
-    from models.registry import (
+    from bakeoff.models.architecture import Architecture, StackArchitecture
+    from bakeoff.models.decoding import Decoded, Decoder, generate
+    from bakeoff.models.errors import ModelError
+    from bakeoff.models.initialisation import PartSeeds
+    from bakeoff.models.interface import Input, Interface, Outputs
+    from bakeoff.models.mixer import Cost, Mixer
+    from bakeoff.models.model_spec import Knob, ModelSpec
+    from bakeoff.models.registry import (
         ARCHITECTURES,
         MIXERS,
         POSITIONS,
@@ -59,24 +59,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Architecture": "models.architecture",
-    "Cost": "models.mixer",
-    "Decoded": "models.decoding",
-    "Decoder": "models.decoding",
-    "Input": "models.interface",
-    "Interface": "models.interface",
-    "Knob": "models.model_spec",
-    "Mixer": "models.mixer",
-    "ModelError": "models.errors",
-    "ModelSpec": "models.model_spec",
-    "Outputs": "models.interface",
-    "PartSeeds": "models.initialisation",
-    "StackArchitecture": "models.architecture",
-    "generate": "models.decoding",
+    "Architecture": "bakeoff.models.architecture",
+    "Cost": "bakeoff.models.mixer",
+    "Decoded": "bakeoff.models.decoding",
+    "Decoder": "bakeoff.models.decoding",
+    "Input": "bakeoff.models.interface",
+    "Interface": "bakeoff.models.interface",
+    "Knob": "bakeoff.models.model_spec",
+    "Mixer": "bakeoff.models.mixer",
+    "ModelError": "bakeoff.models.errors",
+    "ModelSpec": "bakeoff.models.model_spec",
+    "Outputs": "bakeoff.models.interface",
+    "PartSeeds": "bakeoff.models.initialisation",
+    "StackArchitecture": "bakeoff.models.architecture",
+    "generate": "bakeoff.models.decoding",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        raise AttributeError(f"module 'models' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES.get(name, "models.registry")), name)
+        raise AttributeError(f"module 'bakeoff.models' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES.get(name, "bakeoff.models.registry")), name)

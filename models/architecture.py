@@ -12,12 +12,20 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.initialisation import Initialisation, PartSeeds, redraw
-from models.interface import ANSWERS, CAUSAL, INPUT_KINDS, INPUTS, Answer, InputKind, Interface
-from models.model_spec import ModelSpec, config_from_knobs, late_knob
-from models.registry import learns_by_score, mixer_class, mixer_pattern
-from models.sublayers import StackConfig, check_stack
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import Initialisation, PartSeeds, redraw
+from bakeoff.models.interface import (
+    ANSWERS,
+    CAUSAL,
+    INPUT_KINDS,
+    INPUTS,
+    Answer,
+    InputKind,
+    Interface,
+)
+from bakeoff.models.model_spec import ModelSpec, config_from_knobs, late_knob
+from bakeoff.models.registry import learns_by_score, mixer_class, mixer_pattern
+from bakeoff.models.sublayers import StackConfig, check_stack
 
 Part = Literal["mixer", "position", "dim", "depth"]
 
@@ -31,10 +39,11 @@ class Architecture(nn.Module, ABC):
     Attributes:
         version: Number to increase whenever a change to the architecture, or to code that it
             shares, changes a result.
-        name: Its key in `models.ARCHITECTURES`; a user's own architecture needs none.
+        name: Its key in `bakeoff.models.ARCHITECTURES`; a user's own architecture needs none.
         takes: Fields that an ablation may set besides the knobs of `Config`; all are stored in
             `spec`. An architecture with ``mixer`` is built around an interchangeable mixer.
-        reads: The kinds that each required input may have; see `models.interface.Interface`.
+        reads: The kinds that each required input may have; see
+            `bakeoff.models.interface.Interface`.
         may_read: The kinds that each optional input may have.
         answers: The answers that a task may ask for.
         is_causal: Whether its mixers are built causal.
@@ -176,7 +185,7 @@ class Architecture(nn.Module, ABC):
 
     @classmethod
     def learns_by_score(cls, spec: ModelSpec) -> bool:
-        """Return True if samples of a model are trained by `models.score_function`."""
+        """Return True if samples of a model are trained by `bakeoff.models.score_function`."""
         return False
 
     @classmethod
@@ -274,7 +283,7 @@ class StackArchitecture(Architecture):
         """Knobs of the stack; some architectures add knobs of their own.
 
         Attributes:
-            initialisation: Initialisation of all linear maps; see `models.initialisation`.
+            initialisation: Initialisation of all linear maps; see `bakeoff.models.initialisation`.
             position_mode: How an absolute position p is combined with its token x: `added`, or
                 `concatenated`, a linear map of [x; p] back to dim. Adding is the special case of a
                 map of two identity blocks.
@@ -289,7 +298,7 @@ class StackArchitecture(Architecture):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         if self.learns_by_score(spec):
-            from models.score_function import return_choices
+            from bakeoff.models.score_function import return_choices
 
             return_choices(self)
 

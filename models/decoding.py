@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from models.errors import ModelError
+from bakeoff.models.errors import ModelError
 
 
 class Writer(Protocol):

@@ -8,11 +8,11 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.initialisation import PartSeeds, scaled_normal
-from models.model_spec import ModelSpec
-from models.positions.absolute import NoPosition, Position
-from models.registry import position_class, relative_position
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds, scaled_normal
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.models.positions.absolute import NoPosition, Position
+from bakeoff.models.registry import position_class, relative_position
 
 PositionMode = Literal["added", "concatenated"]
 

@@ -27,9 +27,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.interface import INPUTS
-from models.model_spec import ModelSpec
-from models.registry import architecture_class, build_model
+from bakeoff.models.interface import INPUTS
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.models.registry import architecture_class, build_model
 
 Shape = Sequence[int]
 

@@ -46,9 +46,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from models.errors import ModelError
-from models.positions.absolute import Position
-from models.positions.relative import RelativePosition
+from bakeoff.models.errors import ModelError
+from bakeoff.models.positions.absolute import Position
+from bakeoff.models.positions.relative import RelativePosition
 
 
 class PartSeeds:

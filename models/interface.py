@@ -1,6 +1,6 @@
 """Describe what a model reads and returns, so that tasks and architectures can be matched.
 
-This module imports no torch, like `models.model_spec`.
+This module imports no torch, like `bakeoff.models.model_spec`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from models.errors import ModelError
+from bakeoff.models.errors import ModelError
 
 State = tuple[Tensor, ...]
 Mask = Tensor | None  # `[batch, time]`, True for real tokens, or None if all are real
@@ -56,7 +56,7 @@ class Mixer(nn.Module, ABC):
 
     Attributes:
         version: Number to increase whenever a change to the mixer changes a result.
-        name: Its key in `models.MIXERS`, for messages.
+        name: Its key in `bakeoff.models.MIXERS`, for messages.
         paper: Short citation, with its arXiv id if there is one.
         family: The group that it is listed under.
         cost: Its row of Table 1.
@@ -147,9 +147,10 @@ class Mixer(nn.Module, ABC):
 
     @classmethod
     def learns_by_score(cls, config: Any) -> bool:
-        """Return True if a mixer with this `Config` draws samples for `models.score_function`.
+        """Return True if a mixer with this `Config` draws samples.
 
-        In a pass for which its `choices` is a list, it then appends its samples to that list.
+        In a pass for which its `choices` is a list, it then appends its samples to that list, for
+        `bakeoff.models.score_function`.
         """
         return False
 

@@ -22,8 +22,8 @@ from functools import cached_property
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from models.errors import ModelError, did_you_mean
-from models.interface import INPUTS, Input, InputKind
+from bakeoff.models.errors import ModelError, did_you_mean
+from bakeoff.models.interface import INPUTS, Input, InputKind
 
 Knob = bool | int | float | str | None
 Runtime = Literal["eager", "compiled", "cuda_graph"]
@@ -35,11 +35,13 @@ class ModelSpec:
     """A complete model: in a plan, every knob is stored with its value, defaults included.
 
     Attributes:
-        architecture: A key of `models.ARCHITECTURES`, or a user's own as ``package.module:Class``.
-        mixer: A key of `models.MIXERS`, or a user's own; empty if the architecture takes no mixer.
+        architecture: A key of `bakeoff.models.ARCHITECTURES`, or a user's own as
+            ``package.module:Class``.
+        mixer: A key of `bakeoff.models.MIXERS`, or a user's own; empty if the architecture takes
+            no mixer.
         knobs: The mixer's `Config`, field by field.
-        position: A key of `models.POSITIONS`: an absolute one is combined with the embeddings, a
-            relative one acts inside the mixers; empty if the architecture takes none.
+        position: A key of `bakeoff.models.POSITIONS`: an absolute one is combined with the
+            embeddings, a relative one acts inside the mixers; empty if the architecture takes none.
         dim: Width of the model; 0 if the architecture does not take it, like `depth`.
         depth: Number of blocks.
         length: Length of the longest sequence, in tokens.

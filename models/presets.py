@@ -1,6 +1,7 @@
 """Sizes of published models, as data: ``Model(preset="vit_tiny")`` sets the fields defined here.
 
-This module imports no torch, like `models.model_spec`. A field given besides the preset overrides
+This module imports no torch, like `bakeoff.models.model_spec`. A field given besides the preset
+overrides
 it: ``Model(preset="vit_tiny", patch=4)`` reads images of 28 pixels.
 """
 
@@ -9,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from models.errors import ModelError, did_you_mean
-from models.model_spec import Knob
+from bakeoff.models.errors import ModelError, did_you_mean
+from bakeoff.models.model_spec import Knob
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +19,7 @@ class Preset:
     """A named size of an architecture.
 
     Attributes:
-        architecture: A key of `models.ARCHITECTURES`.
+        architecture: A key of `bakeoff.models.ARCHITECTURES`.
         fields: Mixer and position if the architecture takes them, ``dim``, ``depth`` and knobs.
         side: Side of the square images that it is published for, in pixels.
         system: Its name in published tables; empty if no table has it.

@@ -14,131 +14,131 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from models.errors import ModelError, did_you_mean
-from models.model_spec import Knob, ModelSpec, config_from_knobs
+from bakeoff.models.errors import ModelError, did_you_mean
+from bakeoff.models.model_spec import Knob, ModelSpec, config_from_knobs
 
 if TYPE_CHECKING:
-    from models.architecture import Architecture
-    from models.mixer import Mixer
-    from models.positions.absolute import Position
-    from models.positions.relative import RelativePosition
+    from bakeoff.models.architecture import Architecture
+    from bakeoff.models.mixer import Mixer
+    from bakeoff.models.positions.absolute import Position
+    from bakeoff.models.positions.relative import RelativePosition
 
 MIXERS: dict[str, str] = {
     # attention
-    "attention": "models.mixers.attention:Attention",
-    "plain_attention": "models.mixers.plain_attention:PlainAttention",
-    "local_attention": "models.mixers.local_attention:LocalAttention",
-    "grouped_query": "models.mixers.attentions.grouped_query:GroupedQueryAttention",
-    "latent_attention": "models.mixers.attentions.latent_attention:LatentAttention",
+    "attention": "bakeoff.models.mixers.attention:Attention",
+    "plain_attention": "bakeoff.models.mixers.plain_attention:PlainAttention",
+    "local_attention": "bakeoff.models.mixers.local_attention:LocalAttention",
+    "grouped_query": "bakeoff.models.mixers.attentions.grouped_query:GroupedQueryAttention",
+    "latent_attention": "bakeoff.models.mixers.attentions.latent_attention:LatentAttention",
     "differential_attention": (
-        "models.mixers.attentions.differential_attention:DifferentialAttention"
+        "bakeoff.models.mixers.attentions.differential_attention:DifferentialAttention"
     ),
-    "prefix_attention": "models.mixers.attentions.prefix_attention:PrefixAttention",
-    "sink_attention": "models.mixers.attentions.sink_attention:SinkAttention",
-    "hard_attention": "models.mixers.attentions.hard_attention:HardAttention",
-    "window_attention": "models.mixers.attentions.window_attention:WindowAttention",
-    "talking_heads": "models.mixers.attentions.talking_heads:TalkingHeads",
-    "outlook_attention": "models.mixers.attentions.outlook_attention:OutlookAttention",
+    "prefix_attention": "bakeoff.models.mixers.attentions.prefix_attention:PrefixAttention",
+    "sink_attention": "bakeoff.models.mixers.attentions.sink_attention:SinkAttention",
+    "hard_attention": "bakeoff.models.mixers.attentions.hard_attention:HardAttention",
+    "window_attention": "bakeoff.models.mixers.attentions.window_attention:WindowAttention",
+    "talking_heads": "bakeoff.models.mixers.attentions.talking_heads:TalkingHeads",
+    "outlook_attention": "bakeoff.models.mixers.attentions.outlook_attention:OutlookAttention",
     # recurrent
-    "rnn": "models.mixers.rnn:RNN",
-    "gru": "models.mixers.gru:GRU",
-    "lstm": "models.mixers.lstm:LSTM",
+    "rnn": "bakeoff.models.mixers.rnn:RNN",
+    "gru": "bakeoff.models.mixers.gru:GRU",
+    "lstm": "bakeoff.models.mixers.lstm:LSTM",
     # convolution
-    "conv": "models.mixers.conv:Convolution",
-    "dilated_conv": "models.mixers.dilated_conv:DilatedConvolution",
-    "separable_conv": "models.mixers.separable_conv:SeparableConvolution",
-    "gated_conv": "models.mixers.gated_conv:GatedConvolution",
-    "grid_conv": "models.mixers.grid_conv:GridConvolution",
-    "hyena": "models.mixers.hyena:Hyena",
+    "conv": "bakeoff.models.mixers.conv:Convolution",
+    "dilated_conv": "bakeoff.models.mixers.dilated_conv:DilatedConvolution",
+    "separable_conv": "bakeoff.models.mixers.separable_conv:SeparableConvolution",
+    "gated_conv": "bakeoff.models.mixers.gated_conv:GatedConvolution",
+    "grid_conv": "bakeoff.models.mixers.grid_conv:GridConvolution",
+    "hyena": "bakeoff.models.mixers.hyena:Hyena",
     # linear attention
-    "linformer": "models.mixers.linformer:Linformer",
-    "performer": "models.mixers.performer:Performer",
-    "linear_transformer": "models.mixers.linear_transformer:LinearTransformer",
+    "linformer": "bakeoff.models.mixers.linformer:Linformer",
+    "performer": "bakeoff.models.mixers.performer:Performer",
+    "linear_transformer": "bakeoff.models.mixers.linear_transformer:LinearTransformer",
     # sparse attention
-    "lsh_attention": "models.mixers.sparse.lsh_attention:LSHAttention",
-    "bigbird": "models.mixers.sparse.bigbird:BigBird",
-    "nystromformer": "models.mixers.sparse.nystromformer:Nystromformer",
-    "strided_attention": "models.mixers.sparse.strided_attention:StridedAttention",
-    "sinkhorn": "models.mixers.sparse.sinkhorn:SinkhornAttention",
+    "lsh_attention": "bakeoff.models.mixers.sparse.lsh_attention:LSHAttention",
+    "bigbird": "bakeoff.models.mixers.sparse.bigbird:BigBird",
+    "nystromformer": "bakeoff.models.mixers.sparse.nystromformer:Nystromformer",
+    "strided_attention": "bakeoff.models.mixers.sparse.strided_attention:StridedAttention",
+    "sinkhorn": "bakeoff.models.mixers.sparse.sinkhorn:SinkhornAttention",
     # matrix state
-    "retention": "models.mixers.states.retention:Retention",
-    "gla": "models.mixers.states.gla:GatedLinearAttention",
-    "mamba2": "models.mixers.states.mamba2:Mamba2",
-    "delta_net": "models.mixers.states.delta_net:DeltaNet",
-    "gated_delta": "models.mixers.states.gated_delta:GatedDelta",
-    "kimi_delta": "models.mixers.states.kimi_delta:KimiDelta",
-    "rwkv7": "models.mixers.states.rwkv7:RWKV7",
+    "retention": "bakeoff.models.mixers.states.retention:Retention",
+    "gla": "bakeoff.models.mixers.states.gla:GatedLinearAttention",
+    "mamba2": "bakeoff.models.mixers.states.mamba2:Mamba2",
+    "delta_net": "bakeoff.models.mixers.states.delta_net:DeltaNet",
+    "gated_delta": "bakeoff.models.mixers.states.gated_delta:GatedDelta",
+    "kimi_delta": "bakeoff.models.mixers.states.kimi_delta:KimiDelta",
+    "rwkv7": "bakeoff.models.mixers.states.rwkv7:RWKV7",
     # state space
-    "s4d": "models.mixers.states.s4d:S4D",
+    "s4d": "bakeoff.models.mixers.states.s4d:S4D",
     # fourier
-    "fnet": "models.mixers.fnet:FNet",
+    "fnet": "bakeoff.models.mixers.fnet:FNet",
     # token mixing
-    "mlp_mixer": "models.mixers.mlp_mixer:MLPMixer",
-    "synthesizer": "models.mixers.sparse.synthesizer:Synthesizer",
+    "mlp_mixer": "bakeoff.models.mixers.mlp_mixer:MLPMixer",
+    "synthesizer": "bakeoff.models.mixers.sparse.synthesizer:Synthesizer",
 }
 
 POSITIONS: dict[str, str] = {
     # absolute: combined with the embeddings, for any mixer
-    "none": "models.positions.absolute:NoPosition",
-    "sinusoidal": "models.positions.absolute:SinusoidalPosition",
-    "learned": "models.positions.absolute:LearnedPosition",
-    "sinusoidal_2d": "models.positions.absolute:SinusoidalGridPosition",
-    "learned_2d": "models.positions.absolute:LearnedGridPosition",
+    "none": "bakeoff.models.positions.absolute:NoPosition",
+    "sinusoidal": "bakeoff.models.positions.absolute:SinusoidalPosition",
+    "learned": "bakeoff.models.positions.absolute:LearnedPosition",
+    "sinusoidal_2d": "bakeoff.models.positions.absolute:SinusoidalGridPosition",
+    "learned_2d": "bakeoff.models.positions.absolute:LearnedGridPosition",
     # relative: act on scores, in mixers that have scores
-    "shaw": "models.positions.relative:ShawPosition",
-    "t5": "models.positions.relative:T5Position",
-    "rope": "models.positions.relative:RotaryPosition",
-    "alibi": "models.positions.relative:ALiBiPosition",
+    "shaw": "bakeoff.models.positions.relative:ShawPosition",
+    "t5": "bakeoff.models.positions.relative:T5Position",
+    "rope": "bakeoff.models.positions.relative:RotaryPosition",
+    "alibi": "bakeoff.models.positions.relative:ALiBiPosition",
 }
 
 ARCHITECTURES: dict[str, str] = {
     # one sequence in, one answer for each token
-    "language_model": "models.architectures.language_model:LanguageModel",
-    "bert": "models.architectures.bert:Bert",
-    "bert_left_to_right": "models.architectures.bert:BertLeftToRight",
-    "bert_prefix": "models.architectures.bert:BertPrefix",
-    "bert_classifier": "models.architectures.bert:BertClassifier",
-    "masked_language_model": "models.architectures.masked_language_model:MaskedLanguageModel",
-    "tagger": "models.architectures.tagger:Tagger",
+    "language_model": "bakeoff.models.architectures.language_model:LanguageModel",
+    "bert": "bakeoff.models.architectures.bert:Bert",
+    "bert_left_to_right": "bakeoff.models.architectures.bert:BertLeftToRight",
+    "bert_prefix": "bakeoff.models.architectures.bert:BertPrefix",
+    "bert_classifier": "bakeoff.models.architectures.bert:BertClassifier",
+    "masked_language_model": "bakeoff.models.architectures.masked_language_model:MaskedLanguageModel",  # noqa: E501
+    "tagger": "bakeoff.models.architectures.tagger:Tagger",
     # one sequence in, one answer for each sequence
-    "classifier": "models.architectures.classifier:Classifier",
-    "perceiver": "models.architectures.perceiver:Perceiver",
-    "shared_workspace": "models.architectures.shared_workspace:SharedWorkspace",
+    "classifier": "bakeoff.models.architectures.classifier:Classifier",
+    "perceiver": "bakeoff.models.architectures.perceiver:Perceiver",
+    "shared_workspace": "bakeoff.models.architectures.shared_workspace:SharedWorkspace",
     # a sequence in, a sequence out
-    "translator": "models.architectures.translator:Translator",
-    "seq2seq": "models.architectures.seq2seq:Seq2Seq",
-    "attentive_seq2seq": "models.architectures.attentive_seq2seq:AttentiveSeq2Seq",
-    "conv_seq2seq": "models.architectures.conv_seq2seq:ConvSeq2Seq",
-    "bytenet": "models.architectures.bytenet:ByteNet",
+    "translator": "bakeoff.models.architectures.translator:Translator",
+    "seq2seq": "bakeoff.models.architectures.seq2seq:Seq2Seq",
+    "attentive_seq2seq": "bakeoff.models.architectures.attentive_seq2seq:AttentiveSeq2Seq",
+    "conv_seq2seq": "bakeoff.models.architectures.conv_seq2seq:ConvSeq2Seq",
+    "bytenet": "bakeoff.models.architectures.bytenet:ByteNet",
     # an image and words in, words or a class out
-    "captioner": "models.architectures.multimodal.captioner:Captioner",
-    "show_attend_tell": "models.architectures.multimodal.show_attend_tell:ShowAttendTell",
-    "question_answerer": "models.architectures.multimodal.question_answerer:QuestionAnswerer",
-    "contrastive": "models.architectures.multimodal.contrastive:Contrastive",
+    "captioner": "bakeoff.models.architectures.multimodal.captioner:Captioner",
+    "show_attend_tell": "bakeoff.models.architectures.multimodal.show_attend_tell:ShowAttendTell",
+    "question_answerer": "bakeoff.models.architectures.multimodal.question_answerer:QuestionAnswerer",  # noqa: E501
+    "contrastive": "bakeoff.models.architectures.multimodal.contrastive:Contrastive",
     # an image in, an image out, by tokens; or words in, an image out
-    "discrete_vae": "models.architectures.multimodal.discrete_vae:DiscreteVae",
-    "image_tokens": "models.architectures.multimodal.image_tokens:ImageTokens",
+    "discrete_vae": "bakeoff.models.architectures.multimodal.discrete_vae:DiscreteVae",
+    "image_tokens": "bakeoff.models.architectures.multimodal.image_tokens:ImageTokens",
     # an image in, one answer
-    "vit": "models.architectures.vit:ViT",
-    "resnet": "models.architectures.resnet:ResNet",
-    "swin": "models.architectures.swin:Swin",
-    "swin_v2": "models.architectures.swin_v2:SwinV2",
-    "cait": "models.architectures.cait:CaiT",
-    "volo": "models.architectures.volo:VOLO",
-    "deit": "models.architectures.deit:DeiT",
-    "levit": "models.architectures.levit:LeViT",
+    "vit": "bakeoff.models.architectures.vit:ViT",
+    "resnet": "bakeoff.models.architectures.resnet:ResNet",
+    "swin": "bakeoff.models.architectures.swin:Swin",
+    "swin_v2": "bakeoff.models.architectures.swin_v2:SwinV2",
+    "cait": "bakeoff.models.architectures.cait:CaiT",
+    "volo": "bakeoff.models.architectures.volo:VOLO",
+    "deit": "bakeoff.models.architectures.deit:DeiT",
+    "levit": "bakeoff.models.architectures.levit:LeViT",
     # states, actions and desired returns in, the next action out
     "decision_transformer": (
-        "models.architectures.decisions.decision_transformer:DecisionTransformer"
+        "bakeoff.models.architectures.decisions.decision_transformer:DecisionTransformer"
     ),
     # two sequences in, one answer for each pair
-    "pair_classifier": "models.architectures.pair_classifier:PairClassifier",
+    "pair_classifier": "bakeoff.models.architectures.pair_classifier:PairClassifier",
 }
 
 # For measuring a mixer alone, without a task: vectors in, vectors out.
 BARE_ARCHITECTURES: dict[str, str] = {
-    "mixer_alone": "models.architectures.mixer_alone:MixerAlone",
-    "causal_mixer_alone": "models.architectures.mixer_alone:CausalMixerAlone",
+    "mixer_alone": "bakeoff.models.architectures.mixer_alone:MixerAlone",
+    "causal_mixer_alone": "bakeoff.models.architectures.mixer_alone:CausalMixerAlone",
 }
 
 
@@ -151,7 +151,7 @@ def mixer_class(name: str) -> type[Mixer]:
     Raises:
         ModelError: The name is unknown, its module fails to import, or the class is not a mixer.
     """
-    mixer = importlib.import_module("models.mixer").Mixer
+    mixer = importlib.import_module("bakeoff.models.mixer").Mixer
     found: type[Mixer] = _resolve("mixer", MIXERS, name, mixer)
     return found
 
@@ -179,8 +179,8 @@ def mixer_pattern(text: str) -> tuple[str, ...]:
 
 def position_class(name: str) -> type[Position] | type[RelativePosition]:
     """Import and return the class of a position encoding, absolute or relative."""
-    absolute = importlib.import_module("models.positions.absolute").Position
-    relative = importlib.import_module("models.positions.relative").RelativePosition
+    absolute = importlib.import_module("bakeoff.models.positions.absolute").Position
+    relative = importlib.import_module("bakeoff.models.positions.relative").RelativePosition
     found: type[Position] | type[RelativePosition] = _resolve(
         "position", POSITIONS, name, absolute, relative
     )
@@ -190,13 +190,13 @@ def position_class(name: str) -> type[Position] | type[RelativePosition]:
 def relative_position(name: str) -> type[RelativePosition] | None:
     """Return the class of a relative position encoding, or None if it is an absolute one."""
     found = position_class(name)
-    absolute = importlib.import_module("models.positions.absolute").Position
+    absolute = importlib.import_module("bakeoff.models.positions.absolute").Position
     return None if issubclass(found, absolute) else cast("type[RelativePosition]", found)
 
 
 def architecture_class(name: str) -> type[Architecture]:
     """Import and return the class of an architecture, a shipped one or a user's own."""
-    architecture = importlib.import_module("models.architecture").Architecture
+    architecture = importlib.import_module("bakeoff.models.architecture").Architecture
     table = BARE_ARCHITECTURES if name in BARE_ARCHITECTURES else ARCHITECTURES
     found: type[Architecture] = _resolve("architecture", table, name, architecture)
     return found
@@ -208,7 +208,7 @@ def knobs_of_mixer(name: str) -> frozenset[str]:
 
 
 def learns_by_score(spec: ModelSpec, mixers: Iterable[str]) -> bool:
-    """Return True if one of these mixers draws samples for `models.score_function`."""
+    """Return True if one of these mixers draws samples for `bakeoff.models.score_function`."""
     for name in mixers:
         kind, knobs = mixer_class(name), knobs_of_mixer(name)
         own = {key: value for key, value in spec.knobs.items() if key in knobs}
@@ -308,7 +308,7 @@ def construct_mixer(
 def build_model(spec: ModelSpec) -> Architecture:
     """Build a whole model, of the architecture that the spec names.
 
-    Draws one number from torch's global generator; see `models.initialisation`.
+    Draws one number from torch's global generator; see `bakeoff.models.initialisation`.
 
     Raises:
         ModelError: The model cannot be built; the message is one sentence.
@@ -331,7 +331,7 @@ def build_shapes(spec: ModelSpec) -> Architecture:
         ModelError: The model cannot be built; see `build_model`.
     """
     torch = importlib.import_module("torch")
-    draws = importlib.import_module("models.initialisation")
+    draws = importlib.import_module("bakeoff.models.initialisation")
     with torch.random.fork_rng(devices=[]):
         if spec.is_own:
             return build_model(spec)

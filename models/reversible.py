@@ -33,7 +33,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from models.mixer import Context
+from bakeoff.models.mixer import Context
 
 Streams = tuple[Tensor, Tensor]  # the next sub-layer adds to the first and reads the second
 

@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from models.interface import Outputs
-from models.mixer import Mixer
+from bakeoff.models.interface import Outputs
+from bakeoff.models.mixer import Mixer
 
 LOG_PROBABILITY, ENTROPY = "log_probability", "entropy"  # auxiliary outputs
 BASELINE = "cost_baseline"  # a buffer of the model

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, cast
 
 from torch import Tensor, nn
 
-from models.architecture import StackArchitecture
-from models.embedding import build_position
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.mixer import Context, Mask, Mixer, State
-from models.model_spec import ModelSpec
-from models.registry import (
+from bakeoff.models.architecture import StackArchitecture
+from bakeoff.models.embedding import build_position
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.mixer import Context, Mask, Mixer, State
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.models.registry import (
     construct_mixer,
     knobs_of_mixer,
     mixer_class,
@@ -26,8 +26,8 @@ from models.registry import (
     mixer_pattern,
     relative_position,
 )
-from models.reversible import Branch, after, mean_of, through
-from models.sublayers import FeedForward, Residual, StackConfig, build_norm, normed
+from bakeoff.models.reversible import Branch, after, mean_of, through
+from bakeoff.models.sublayers import FeedForward, Residual, StackConfig, build_norm, normed
 
 Mix = Callable[[Tensor], Tensor]
 
@@ -91,7 +91,7 @@ class Block(nn.Module):
         return x
 
     def branches(self, mask: Mask, context: Context, context_mask: Mask) -> list[Branch]:
-        """Return the sub-layers without their sums, for `models.reversible`."""
+        """Return the sub-layers without their sums, for `bakeoff.models.reversible`."""
         return [
             Branch(partial(self._change, each, mask=mask), each.parameters)
             for each in self._sub_layers(mask, context, context_mask)

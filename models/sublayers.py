@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.initialisation import scaled_normal
-from models.mixer import Mask, without_padding
-from models.model_spec import late_knob
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import scaled_normal
+from bakeoff.models.mixer import Mask, without_padding
+from bakeoff.models.model_spec import late_knob
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +35,8 @@ class StackConfig:
         norm_eps: Added to the variance under the square root.
         residual: `sum`; `scaled`, the sum times sqrt(1/2) (Gehring et al. 2017, arXiv:1705.03122);
             or `reversible`, sums of two streams from which the backward pass recovers all
-            activations (Gomez et al. 2017; see `models.reversible`). The last needs norms inside
-            the sum, `pre` and `res_post`, other than `batch`.
+            activations (Gomez et al. 2017; see `bakeoff.models.reversible`). The last needs norms
+            inside the sum, `pre` and `res_post`, other than `batch`.
         layer_scale: Initial value of a learned factor for each channel of f(x) (Touvron et al.
             2021, CaiT, arXiv:2103.17239), or None for no such factor.
         stochastic_depth: Probability, in training, that the last block leaves out f(x), for each

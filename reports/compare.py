@@ -3,8 +3,8 @@
 Both frames are reduced to one row per metric, environment and seed, and merged on these columns.
 
 - Scores are paired by seed: the mean of B - A, with Student's t interval of the differences.
-- Times are ratios, B over A, by the rule of `reports.analysis.time_comparison`; a rate is judged as
-  the inverse of a time.
+- Times are ratios, B over A, by the rule of `bakeoff.reports.analysis.time_comparison`; a rate is
+  judged as the inverse of a time.
 - Counts, FLOPs and bytes are compared to the last digit.
 - Times and memory of different environments get no verdict, only Welch's interval of the ratio.
 
@@ -34,16 +34,16 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from reports.analysis.time_comparison import CLEAR_GAP, compare, exponential, log_ratios
-from reports.analysis.verdict import Verdict, verdict
-from reports.document import Column, Entry, Row, Table, readable
-from reports.escape import slug
-from reports.export.printers import frame_to_csv
-from reports.export.templating import html_templates, markdown_templates
-from reports.render import write_whole
-from reports.results.reading import Reading, reading_of
-from reports.results.series import QUALITY, all_series, is_bound, is_share, without_controls
-from reports.stats.intervals import (
+from bakeoff.reports.analysis.time_comparison import CLEAR_GAP, compare, exponential, log_ratios
+from bakeoff.reports.analysis.verdict import Verdict, verdict
+from bakeoff.reports.document import Column, Entry, Row, Table, readable
+from bakeoff.reports.escape import slug
+from bakeoff.reports.export.printers import frame_to_csv
+from bakeoff.reports.export.templating import html_templates, markdown_templates
+from bakeoff.reports.render import write_whole
+from bakeoff.reports.results.reading import Reading, reading_of
+from bakeoff.reports.results.series import QUALITY, all_series, is_bound, is_share, without_controls
+from bakeoff.reports.stats.intervals import (
     CONFIDENCE,
     Estimate,
     Notation,
@@ -55,9 +55,9 @@ from reports.stats.intervals import (
     paired_differences,
     smallest_level,
 )
-from reports.stats.significance import SmallestLevels, holm
-from reports.tables.controls import KERNELS
-from suite.schema import CONTROLS, MIXER_ALONE, About
+from bakeoff.reports.stats.significance import SmallestLevels, holm
+from bakeoff.reports.tables.controls import KERNELS
+from bakeoff.suite.schema import CONTROLS, MIXER_ALONE, About
 
 KEY = ["task", "variant", "probe", "metric", "at", "unit", "better"]
 MIN_PAIRS = 3
@@ -106,7 +106,7 @@ class Selection:
         name: The name in commands and file names: a folder, a commit, an environment's id.
         title: The title on a page: ``commit 423dc0fcabaf``.
         about: The description of the store's rows, including those not selected.
-        results: The selected rows; columns as `suite.schema.RESULT_COLUMNS`.
+        results: The selected rows; columns as `bakeoff.suite.schema.RESULT_COLUMNS`.
         source: Place -> text of the user's files that produced them; empty if unknown.
     """
 

@@ -1,6 +1,7 @@
 """Define the parts of a page as frozen values: sections, exhibits, tables, figures.
 
-Pages are built from these values; `reports.export` prints them as HTML, Markdown, CSV and LaTeX.
+Pages are built from these values; `bakeoff.reports.export` prints them as HTML, Markdown, CSV and
+LaTeX.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.stats.intervals import Estimate
+from bakeoff.reports.stats.intervals import Estimate
 
 _NO_ESTIMATE = Estimate(n=0)
 
@@ -117,7 +118,8 @@ class Table:
     Attributes:
         name: The name of its files, distinct within a report.
         title: The title on a page.
-        task: The task of the measurements; `suite.schema.MIXER_ALONE` for mixers without a task.
+        task: The task of the measurements; `bakeoff.suite.schema.MIXER_ALONE` for mixers without a
+            task.
         introduction: The explanation before the table; empty if there is none.
         row_title: The kind of its rows.
         columns: The columns.

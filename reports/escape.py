@@ -2,7 +2,7 @@
 
 Names and reasons come from users' files and from exceptions. Jinja escapes HTML; the formats that
 it does not support (Markdown, spreadsheets, terminals, file names) are escaped here, and LaTeX,
-which needs more, in `reports.export.printers`.
+which needs more, in `bakeoff.reports.export.printers`.
 """
 
 from __future__ import annotations

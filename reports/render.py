@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from reports.escape import slug
-from reports.export.printers import frame_to_csv, to_csv, to_latex
-from reports.export.templating import html_templates, markdown_templates
-from reports.pages.ablation import ordered, page, shown_sweep
-from reports.pages.overview import overview
-from reports.results.axis_values import with_axes
-from reports.results.frame import RESULT_COLUMNS, FrameError, to_parquet_bytes
-from reports.view import Sweep
+from bakeoff.reports.escape import slug
+from bakeoff.reports.export.printers import frame_to_csv, to_csv, to_latex
+from bakeoff.reports.export.templating import html_templates, markdown_templates
+from bakeoff.reports.pages.ablation import ordered, page, shown_sweep
+from bakeoff.reports.pages.overview import overview
+from bakeoff.reports.results.axis_values import with_axes
+from bakeoff.reports.results.frame import RESULT_COLUMNS, FrameError, to_parquet_bytes
+from bakeoff.reports.view import Sweep
 
 
 def render(ablation: str, sweeps: Sequence[Sweep], folder: Path, scale: str | None = None) -> Path:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from reports.analysis.verdict import Verdict, verdict
-from reports.results.axis_values import columns_of
-from reports.results.frame import (
+from bakeoff.reports.analysis.verdict import Verdict, verdict
+from bakeoff.reports.results.axis_values import columns_of
+from bakeoff.reports.results.frame import (
     CURVE_COLUMNS,
     CURVE_KEY,
     METADATA_KEY,
@@ -26,9 +26,9 @@ from reports.results.frame import (
     read_table,
     typed_frame,
 )
-from reports.results.length_sweep import Growth, growths
-from reports.results.series import Series, all_series, compared, without_controls
-from suite.schema import About, Status
+from bakeoff.reports.results.length_sweep import Growth, growths
+from bakeoff.reports.results.series import Series, all_series, compared, without_controls
+from bakeoff.suite.schema import About, Status
 
 _RESULTS_ORDER = ["task", "_rank", "probe", "metric", "at", "seed", "environment_id", "trial_id"]
 _CURVES_ORDER = ["task", "metric", "variant", "seed", "environment_id", "trial_id", "step"]

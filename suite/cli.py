@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from suite.errors import FAILED, be_quiet, ensure_home, exit_code_of, message, said_of
-from suite.terminal import prepare_output, print_line
+from bakeoff.suite.errors import FAILED, be_quiet, ensure_home, exit_code_of, message, said_of
+from bakeoff.suite.terminal import prepare_output, print_line
 
 app = typer.Typer(
     add_completion=False,
@@ -128,7 +128,7 @@ def list_(
     json: Json = False,
 ) -> None:
     """List every ablation: its question, trials and estimated time at each scale."""
-    from suite.commands import list as list_command
+    from bakeoff.suite.commands import list as list_command
 
     asked = {"mixers": mixers, "architectures": architectures, "tasks": tasks}
     list_command.show(next((k for k in asked if asked[k]), "ablations"), as_json=json)
@@ -146,7 +146,7 @@ def plan(
     price: Price = None,
 ) -> None:
     """Show what would run, what is done, what cannot run and why; change nothing."""
-    from suite.commands import plan as plan_command
+    from bakeoff.suite.commands import plan as plan_command
 
     asked = plan_command.Asked(names, scale, seeds, settings or ())
     plan_command.show(asked, out, as_json=json, card=card, price=price)
@@ -169,18 +169,18 @@ def run(
     checkpoint_every: CheckpointEvery = None,
 ) -> None:
     """Run what is missing, here or with --address on a cluster; record it; write the reports."""
-    from suite.text import seconds_in
-    from suite.timeouts import Deadline
+    from bakeoff.suite.text import seconds_in
+    from bakeoff.suite.timeouts import Deadline
 
     # First, because the time limit includes the seconds in which torch is imported.
     deadline = Deadline(seconds_in(time_limit, "--time-limit")) if time_limit else None
     if address is not None and executor == "ray":
-        from suite.cluster.address import check_address
+        from bakeoff.suite.cluster.address import check_address
 
         check_address(address)  # first, because the following imports take seconds
 
-    from suite.commands import run as run_command
-    from suite.sweep.driver import Options
+    from bakeoff.suite.commands import run as run_command
+    from bakeoff.suite.sweep.driver import Options
 
     options = Options(
         out=out,
@@ -224,9 +224,9 @@ def submit(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent.")] = False,
 ) -> None:
     """Submit a sweep to a cluster, where it runs without this machine; a sweep is one job."""
-    from suite.commands.submit import SubmitOptions
-    from suite.commands.submit import submit as submit_sweep
-    from suite.text import seconds_in
+    from bakeoff.suite.commands.submit import SubmitOptions
+    from bakeoff.suite.commands.submit import submit as submit_sweep
+    from bakeoff.suite.text import seconds_in
 
     limits = {"--trial-limit": trial_limit, "--checkpoint-every": checkpoint_every}
     given = {name: f"{seconds_in(said, name)}s" for name, said in limits.items() if said}
@@ -253,7 +253,7 @@ def cancel(
     ] = None,
 ) -> None:
     """Stop a submitted sweep after it has saved its results; submit it again to continue."""
-    from suite.commands.cancel import cancel as cancel_jobs
+    from bakeoff.suite.commands.cancel import cancel as cancel_jobs
 
     raise typer.Exit(cancel_jobs(names or [], address))
 
@@ -267,7 +267,7 @@ def fetch(
     out: Out = Path("fetched"),
 ) -> None:
     """Bring the reports of submitted sweeps to this machine."""
-    from suite.commands.fetch import fetch as fetch_sweeps
+    from bakeoff.suite.commands.fetch import fetch as fetch_sweeps
 
     raise typer.Exit(fetch_sweeps(names or [], address, out))
 
@@ -291,13 +291,13 @@ def status(
     if address is not None:
         if price:
             raise typer.BadParameter("--price needs hours, which --address does not show.")
-        from suite.commands.cluster_status import follow_cluster_status, show_cluster_status
+        from bakeoff.suite.commands.cluster_status import follow_cluster_status, show_cluster_status
 
         if follow:
             raise typer.Exit(follow_cluster_status(address))
         show_cluster_status(address, as_json=json)
         return
-    from suite.commands.status import follow_status, show_status
+    from bakeoff.suite.commands.status import follow_status, show_status
 
     if follow:
         raise typer.Exit(follow_status(out, price))
@@ -312,7 +312,7 @@ def logs(
     out: Out = OUT,
 ) -> None:
     """Print the traceback and the output of a failed trial."""
-    from suite.commands.logs import show_logs
+    from bakeoff.suite.commands.logs import show_logs
 
     show_logs(trial, out)
 
@@ -340,8 +340,8 @@ def report(
     price: Price = None,
 ) -> None:
     """Regenerate the reports from what MLflow holds, or compare two sets of results."""
-    from suite.commands import report as report_command
-    from suite.tracking.location import existing_store_of
+    from bakeoff.suite.commands import report as report_command
+    from bakeoff.suite.tracking.location import existing_store_of
 
     open_store = partial(existing_store_of, out, tracking_uri)
     if editions:
@@ -363,8 +363,8 @@ def record(
     tracking_uri: Uri = None,
 ) -> None:
     """Record results made elsewhere (inline, without MLflow) in the store."""
-    from suite.commands import run as run_command
-    from suite.sweep.driver import Options
+    from bakeoff.suite.commands import run as run_command
+    from bakeoff.suite.sweep.driver import Options
 
     raise typer.Exit(run_command.record(file, Options(out=out, tracking_uri=tracking_uri)))
 
@@ -380,7 +380,7 @@ def ui(
     port: Annotated[int, typer.Option(min=1, max=65_535)] = 5000,
 ) -> None:
     """Serve the MLflow dashboard of this output folder, on this machine only."""
-    from suite.commands.ui import show
+    from bakeoff.suite.commands.ui import show
 
     show(name, out, tracking_uri, port=port)
 
@@ -398,7 +398,7 @@ def verify(
     ] = False,
 ) -> None:
     """Check that journal, MLflow and report agree: nothing lost, doubled or different."""
-    from suite.sweep.verify import differences, repaired
+    from bakeoff.suite.sweep.verify import differences, repaired
 
     found = (repaired if repair else differences)(out, tracking_uri, names or ())
     for line in found.mended:
@@ -425,7 +425,7 @@ def data(
     ] = None,
 ) -> None:
     """List the data sets with licences and digests, verify them, or fetch a public one."""
-    from suite.commands import data as data_command
+    from bakeoff.suite.commands import data as data_command
 
     if action == "fetch":
         raise typer.Exit(data_command.fetch_by_name(name, to))
@@ -435,7 +435,7 @@ def data(
 @app.command()
 def doctor(out: Out = OUT) -> None:
     """Show what this machine can run, what is missing and how to get it."""
-    from suite.commands import doctor as doctor_command
+    from bakeoff.suite.commands import doctor as doctor_command
 
     raise typer.Exit(doctor_command.show(out))
 

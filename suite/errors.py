@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from models.errors import did_you_mean
-from suite.schema import Status
+from bakeoff.models.errors import did_you_mean
+from bakeoff.suite.schema import Status
 
 DONE = 0
 USAGE = 2  # wrong usage or specification, refused before anything ran
@@ -28,7 +28,6 @@ MOST_OF_A_REASON, MOST_OF_A_TEXT = 4_000, 100_000  # characters that a result ke
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # and lone surrogates
 # Torch's profiler prints a message at every use, unless this is set before torch is imported.
 QUIET = {"KINETO_LOG_LEVEL": "5"}
-_OUR_PACKAGES = ("suite", "models", "reports")
 # A full disk, a quota, a file or file system that is read-only or broken: neither a bug nor a
 # mistake of the user.
 _OF_THE_DISK = frozenset(
@@ -104,7 +103,7 @@ def exit_code_of(error: Exception) -> int | None:
     ignored, because click's also have an `exit_code`.
     """
     for kind in type(error).__mro__:
-        if kind.__module__.partition(".")[0] in _OUR_PACKAGES and "exit_code" in vars(kind):
+        if kind.__module__.startswith("bakeoff.") and "exit_code" in vars(kind):
             return int(vars(kind)["exit_code"])
     return UNAVAILABLE if _is_of_the_disk(error) else None
 

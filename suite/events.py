@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from suite.errors import MOST_OF_A_REASON, UnavailableError, one_line, writable
-from suite.schema import Measurement, Point, Provenance, Resources, Result, Sample, Trial
+from bakeoff.suite.errors import MOST_OF_A_REASON, UnavailableError, one_line, writable
+from bakeoff.suite.schema import Measurement, Point, Provenance, Resources, Result, Sample, Trial
 
 Assignments = Sequence[tuple[Trial, Resources]]
 SECONDS_BETWEEN = 300.0
@@ -76,7 +76,7 @@ class Waiting:
 
 
 def writable_event(event: Event) -> Event:
-    """Return the event with texts that every store can hold, see `suite.errors.writable`.
+    """Return the event with texts that every store can hold, see `bakeoff.suite.errors.writable`.
 
     A new result passes here before anything else gets it. A result in the journal is not changed,
     because its hash must stay.
@@ -159,7 +159,7 @@ class TrainedState:
 class Condition:
     """A condition of the run that a trial has found, which affects its times; kept in its result.
 
-    It becomes one of `suite.schema.Provenance.conditions`.
+    It becomes one of `bakeoff.suite.schema.Provenance.conditions`.
     """
 
     name: str

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from suite.schema import Provenance, Resources
+from bakeoff.suite.schema import Provenance, Resources
 
 COMMIT = "BAKEOFF_COMMIT"  # set if the source was copied without its repository
 UNKNOWN = "unknown"

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from suite.schema import Price
-from suite.spec import SpecError
+from bakeoff.suite.schema import Price
+from bakeoff.suite.spec import SpecError
 
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([smh]?)")
 _PRICE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([^\W\d_]{1,12}|[$€£¥]|)")
@@ -60,7 +60,7 @@ def _typed_value(option: str, typed: Sequence[str]) -> str:
 
 
 def _program_is_ours() -> bool:
-    return Path(sys.argv[0]).name == "bakeoff"  # and not `python -m suite.cli`, in a job
+    return Path(sys.argv[0]).name == "bakeoff"  # and not `python -m bakeoff.suite.cli`, in a job
 
 
 def _program() -> str:

@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import TypeVar
 
-from suite.errors import USAGE, TrialTimeout, one_line
-from suite.events import Event
-from suite.spec import SpecError
-from suite.stopping import SECONDS_TO_SAVE, at_next_step
-from suite.text import in_words
+from bakeoff.suite.errors import USAGE, TrialTimeout, one_line
+from bakeoff.suite.events import Event
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.stopping import SECONDS_TO_SAVE, at_next_step
+from bakeoff.suite.text import in_words
 
 SECONDS_TO_IMPORT = 10
 SECONDS_AT = {

@@ -120,6 +120,8 @@ def test_what_is_mounted_exists_and_is_all_that_pip_needs(config: dict[str, Any]
     assert mounts == {f"~/bakeoff/{path}": path for path in mounts.values()}
     assert [path for path in mounts.values() if not (ROOT / path).exists()] == []
     needed = {
+        "bakeoff",
+        "suite.py",
         "suite",
         "models",
         "ablations",

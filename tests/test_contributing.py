@@ -18,16 +18,18 @@ import torch
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 ARCHITECTURE, TASK = re.findall(r"```diff\n(.*?)```", TEXT, flags=re.DOTALL)
-OURS = ("models", "suite", "ablations", "reports", "tests")
+OURS = ("bakeoff", "tests")
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the code with both diffs applied; its data are linked."""
     home = tmp_path_factory.mktemp("tree")
-    for package in ("models", "suite"):
+    for folder in ("bakeoff", "models", "suite"):
         ignored = shutil.ignore_patterns("__pycache__", "data")
-        shutil.copytree(ROOT / package, home / package, ignore=ignored)
+        shutil.copytree(ROOT / folder, home / folder, symlinks=True, ignore=ignored)
+    for folder in ("ablations", "reports"):
+        (home / folder).symlink_to(ROOT / folder)
     (home / "suite/tasks/data").symlink_to(ROOT / "suite/tasks/data")
     for diff in (ARCHITECTURE, TASK):
         subprocess.run(["git", "apply", "-"], cwd=home, input=diff, text=True, check=True)
@@ -48,7 +50,7 @@ def _checked(tree: Path, check: Callable[[], None]) -> None:
     sys.path[:0] = [str(tree), str(ROOT)]
     torch.set_num_threads(1)
     check()
-    assert Path(sys.modules["models"].__file__ or "").is_relative_to(tree)
+    assert Path(sys.modules["bakeoff"].__file__ or "").is_relative_to(tree)
 
 
 @pytest.mark.parametrize("diff", [ARCHITECTURE, TASK], ids=["architecture", "task"])
@@ -64,9 +66,9 @@ def test_a_recipe_is_one_file_and_one_line(diff: str) -> None:
 
 def finished(task: str, model: dict[str, Any], axis: str, scale: dict[str, int]) -> list[Any]:
     """Return the trials of a planned ablation, each with its numbers by metric."""
-    from suite import Ablation, Model, Scale, vary
-    from suite.execution.trial import run_trial
-    from suite.planning.plan import plan
+    from bakeoff import Ablation, Model, Scale, vary
+    from bakeoff.suite.execution.trial import run_trial
+    from bakeoff.suite.planning.plan import plan
 
     ablation = Ablation(
         question="Does it work?",
@@ -86,7 +88,7 @@ def finished(task: str, model: dict[str, Any], axis: str, scale: dict[str, int])
 
 def the_architecture_works() -> None:
     """Check that it trains and passes the laws of all architectures and of a user's own."""
-    from suite.planning.examination import try_own_architecture
+    from bakeoff.suite.planning.examination import try_own_architecture
     from tests.models.test_architecture_laws import laws_of
 
     model = {"architecture": "bag_of_words"}
@@ -102,7 +104,7 @@ def the_architecture_works() -> None:
 
 def the_task_works() -> None:
     """Check that a model with two inputs trains on it and that it keeps every task's contract."""
-    from suite.tasks.registry import build_task
+    from bakeoff.suite.tasks.registry import build_task
     from tests.suite.tasks import test_contract
 
     scale = {"dim": 8, "depth": 1, "length": 5, "batch": 64}

@@ -26,7 +26,7 @@ import jsonschema
 import pytest
 import yaml
 
-from suite.errors import DONE, UNAVAILABLE
+from bakeoff.suite.errors import DONE, UNAVAILABLE
 from tests.workplace import Workplace
 
 ROOT = Path(__file__).parents[1]
@@ -152,7 +152,7 @@ def test_the_environment_stands_in_the_image_too() -> None:
 def test_the_image_copies_what_exists_and_runs_as_nobody_special() -> None:
     text = (DEPLOY / "Dockerfile").read_text()
     copied = [word for line in re.findall(r"^COPY (.+) \S+$", text, re.M) for word in line.split()]
-    assert {"pyproject.toml", "constraints.txt", "suite", "models"} < set(copied)
+    assert {"pyproject.toml", "constraints.txt", "bakeoff", "suite", "models"} < set(copied)
     assert [path for path in copied if not (ROOT / path).exists()] == []
     assert re.findall(r"^USER (\S+)$", text, re.M)[-1] != "root"
     assert "-c constraints.txt" in text
@@ -256,7 +256,7 @@ def test_the_unit_gives_the_script_what_it_asks_for() -> None:
 
 
 def test_the_guide_names_commands_and_files_that_exist() -> None:
-    from suite.cli import app
+    from bakeoff.suite.cli import app
 
     text = (ROOT / "docs" / "cluster.md").read_text()
     known = {c.name or c.callback.__name__ for c in app.registered_commands if c.callback}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.execution.run_task import TaskResult
-from suite.tasks.mqar import Mqar
+from bakeoff.suite.execution.run_task import TaskResult
+from bakeoff.suite.tasks.mqar import Mqar
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -36,7 +36,7 @@ def code_blocks(text: str) -> list[str]:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_command_exists(name: str) -> None:
-    from suite.cli import app
+    from bakeoff.suite.cli import app
 
     known = {c.name or c.callback.__name__ for c in app.registered_commands if c.callback}
     used = set(re.findall(r"bakeoff ([a-z]+)\b(?! heads`)", (ROOT / name).read_text()))
@@ -75,9 +75,9 @@ def test_the_ablation_of_the_readme_is_the_demo() -> None:
 
 def test_the_demo_is_short_and_answers_first_and_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check for an immediate result, a learnt one, and lengths around the crossover."""
-    from suite.planning.cost_model import planned_work, seconds_of
-    from suite.planning.plan import plan
-    from suite.sweep.pending import pending_work
+    from bakeoff.suite.planning.cost_model import planned_work, seconds_of
+    from bakeoff.suite.planning.plan import plan
+    from bakeoff.suite.sweep.pending import pending_work
 
     monkeypatch.setattr(sys, "path", sys.path[:])
     planned = plan(str(ROOT / "docs/demo.py"))
@@ -107,7 +107,7 @@ def test_the_demo_answers_in_four_minutes_and_then_at_once(tmp_path: Path) -> No
 
 def timed_demo(folder: Path) -> list[tuple[float, str]]:
     """Run the demo and return its lines with the seconds since its start."""
-    command = [sys.executable, "-m", "suite.cli", "run", str(ROOT / "docs/demo.py")]
+    command = [sys.executable, "-m", "bakeoff.suite.cli", "run", str(ROOT / "docs/demo.py")]
     start = time.monotonic()
     with subprocess.Popen(
         [*command, "--executor", "inline"],
@@ -137,7 +137,7 @@ def test_an_ablation_of_the_guide_runs_to_its_report(
     names = re.findall(r"This file, `(\w+\.py)`, is complete", (ROOT / "docs/guide.md").read_text())
     assert len(blocks) == len(names)
     (tmp_path / name).write_text(blocks[names.index(name)])
-    command = [sys.executable, "-m", "suite.cli", "run", name, "--executor", "inline"]
+    command = [sys.executable, "-m", "bakeoff.suite.cli", "run", name, "--executor", "inline"]
     command += ["--scale", "smoke"]
     for setting in ("steps=2", *options):
         command += ["--set", setting]

@@ -19,25 +19,26 @@ HEAVY = {
     "sacrebleu",
 }
 PACKAGES = """
-import suite, models, reports, ablations
+import bakeoff; from bakeoff import suite, models, reports, ablations
 list(models.MIXERS); models.ModelSpec; models.ModelError
-import suite.spec, suite.schema, suite.planning.loader, suite.sweep.folder_lock
-import suite.commands.status, suite.cluster.address
-from suite import Ablation, Claim, Model, Scale, vary
+import bakeoff.suite.spec, bakeoff.suite.schema, bakeoff.suite.planning.loader
+import bakeoff.suite.sweep.folder_lock
+import bakeoff.suite.commands.status, bakeoff.suite.cluster.address
+from bakeoff import Ablation, Claim, Model, Scale, vary
 """
 HELP = """
 sys.argv = ["bakeoff", "--help"]
-try: __import__("suite.cli").cli.main()
+try: __import__("bakeoff.suite.cli").cli.main()
 except SystemExit as end: assert not end.code, end.code
 """
 TRIAL = """
 from pathlib import Path
-from suite.planning.plan import plan
+from bakeoff.suite.planning.plan import plan
 sizes = {"dim": 8, "depth": 1, "heads": 1, "length": 4, "batch": 500, "steps": 2}
 others = {"num_evaluations": 1, "task": "parity", "probes": ["quality"], "claim": None}
 planned = plan("size", seeds=1, settings={**sizes, **others})
-from suite.events import Checkpoints, ExecutorSettings
-from suite.execution.inline import InlineExecutor
+from bakeoff.suite.events import Checkpoints, ExecutorSettings
+from bakeoff.suite.execution.inline import InlineExecutor
 executor = InlineExecutor(ExecutorSettings(checkpoints=Checkpoints(folder=Path(sys.argv[1]))))
 *_, last = executor.execute([(planned.trials[0], planned.resources)])
 assert last.result.status == "ok", last.result.reason
@@ -59,5 +60,5 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(
     command = [sys.executable, "-c", text, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.splitlines()[-1].split())
-    assert "suite" in loaded
+    assert "bakeoff" in loaded
     assert not loaded & unwanted

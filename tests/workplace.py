@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from suite.events import PlannedCode, PlannedModule
+from bakeoff.suite.events import PlannedCode, PlannedModule
 
 ABLATION = '''"""A small question."""
-from suite import Ablation, Model, Scale, vary
+from bakeoff import Ablation, Model, Scale, vary
 
 ABLATION = Ablation(
     question="Does it run?",
@@ -38,7 +38,7 @@ import subprocess
 import sys
 import time
 
-from models.mixer import Mixer
+from bakeoff.models.mixer import Mixer
 
 
 class Good(Mixer):

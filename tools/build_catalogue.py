@@ -12,9 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from models import ARCHITECTURES, MIXERS, POSITIONS, architecture_class, mixer_class, position_class
-from suite.commands.list import OVERVIEW, overview
-from suite.tasks.registry import TASKS, task_class
+from bakeoff.models import (
+    ARCHITECTURES,
+    MIXERS,
+    POSITIONS,
+    architecture_class,
+    mixer_class,
+    position_class,
+)
+from bakeoff.suite.commands.list import OVERVIEW, overview
+from bakeoff.suite.tasks.registry import TASKS, task_class
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "catalogue.md"

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from models.registry import ARCHITECTURES
+from bakeoff.models.registry import ARCHITECTURES
 
 FOLDERS = ("suite", "reports", "models")
 SHARED_NAMES = frozenset({"Config"})  # every mixer and architecture has a Config of its own

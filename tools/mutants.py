@@ -22,12 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 _OF_MIXERS = "tests/models/test_every_mixer.py"
-# The folders that tests of a package need.
-_COPIED = {
-    "models": ("models", "tests/models"),
-    "suite": ("models", "suite", "reports", "tests/suite"),
-    "reports": ("models", "suite", "reports", "tests/reports"),
-}
+_OURS = ("bakeoff", "suite", "models", "reports", "ablations")  # the first one links to the others
 
 
 @dataclass(frozen=True)
@@ -123,9 +118,9 @@ def run_on_copy(
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         shutil.copy(ROOT / "pyproject.toml", copy)
-        for part in _COPIED[tests.split("/")[1]]:
+        for part in (*_OURS, "/".join(tests.split("/")[:2])):
             ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / part, copy / part, ignore=ignored)
+            shutil.copytree(ROOT / part, copy / part, symlinks=True, ignore=ignored)
         for shared in (ROOT / "tests").glob("*.py"):
             shutil.copy(shared, copy / "tests")
         change(copy)

@@ -22,7 +22,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from suite.provenance import commit
+from bakeoff.suite.provenance import commit
 
 _LEFT_OUT = frozenset({"torch", "ray", "mlflow", "deepspeed"})
 _FOR_REPORTS = frozenset({"jinja2", "matplotlib", "pillow", "pyarrow"})

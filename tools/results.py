@@ -20,10 +20,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from reports.render import render, render_overview, write_whole
-from reports.view import Sweep, read_sweep
-from suite.journal.journal import Journal
-from suite.reporting.frames import (
+from bakeoff.reports.render import render, render_overview, write_whole
+from bakeoff.reports.view import Sweep, read_sweep
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.reporting.frames import (
     CURVES_FILE,
     RESULTS_FILE,
     Results,
@@ -31,7 +31,7 @@ from suite.reporting.frames import (
     sweep_of,
     with_history,
 )
-from suite.schema import FAILURES, Plan
+from bakeoff.suite.schema import FAILURES, Plan
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 MADE = "made.json"  # in each folder

@@ -50,15 +50,15 @@ from typing import Any, ClassVar, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from models.architecture import LOOP, Architecture
-from models.embedding import TokenEmbedding
-from models.errors import ModelError
-from models.initialisation import Initialisation, PartSeeds, linear_map, redraw
-from models.interface import Answer, InputKind
-from models.kernels.alignment import Alignment, Reach, Score, Source
-from models.kernels.gated_unit import GatedUnit, TorchUnit, Turn, real_first
-from models.kernels.recurrence import read_padded
-from models.model_spec import ModelSpec, config_from_knobs
+from bakeoff.models.architecture import LOOP, Architecture
+from bakeoff.models.embedding import TokenEmbedding
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import Initialisation, PartSeeds, linear_map, redraw
+from bakeoff.models.interface import Answer, InputKind
+from bakeoff.models.kernels.alignment import Alignment, Reach, Score, Source
+from bakeoff.models.kernels.gated_unit import GatedUnit, TorchUnit, Turn, real_first
+from bakeoff.models.kernels.recurrence import read_padded
+from bakeoff.models.model_spec import ModelSpec, config_from_knobs
 
 _WINDOW = 10  # section 4.1 of Luong et al.
 
@@ -107,7 +107,7 @@ class AttentiveSeq2Seq(Architecture):
             encoder_reset: Whether the reset gate of Bahdanau's encoder acts `before` the product
                 with U, as in the paper, or `after` it as in `torch.nn.GRU`, which is faster.
             initialisation: Initialisation of all linear maps but those of additive scores, which
-                start near zero; see `models.initialisation`.
+                start near zero; see `bakeoff.models.initialisation`.
         """
 
         form: Literal["bahdanau", "luong"] = "bahdanau"

@@ -27,14 +27,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.architecture import StackArchitecture
-from models.architectures.classifier import mean_of_real
-from models.embedding import UNSCALED_DEVIATION, TokenEmbedding
-from models.errors import ModelError
-from models.initialisation import Initialisation, PartSeeds, scaled_normal
-from models.interface import PLACES, SEGMENTS, Answer, InputKind
-from models.model_spec import ModelSpec
-from models.stack import Trunk
+from bakeoff.models.architecture import StackArchitecture
+from bakeoff.models.architectures.classifier import mean_of_real
+from bakeoff.models.embedding import UNSCALED_DEVIATION, TokenEmbedding
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import Initialisation, PartSeeds, scaled_normal
+from bakeoff.models.interface import PLACES, SEGMENTS, Answer, InputKind
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.models.stack import Trunk
 
 NUM_SEGMENTS = 2
 PREFIX_MIXER = "prefix_attention"

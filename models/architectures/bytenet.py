@@ -34,12 +34,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.architecture import Architecture
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.interface import Answer, InputKind
-from models.mixer import without_padding
-from models.model_spec import whole_numbers
+from bakeoff.models.architecture import Architecture
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.interface import Answer, InputKind
+from bakeoff.models.mixer import without_padding
+from bakeoff.models.model_spec import whole_numbers
 
 
 @dataclass(frozen=True)

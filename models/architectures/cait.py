@@ -3,7 +3,8 @@
 Touvron et al. 2021, "Going deeper with Image Transformers" (arXiv:2103.17239). Only patches pass
 through `depth` blocks, where each sub-layer's output is multiplied by a learned factor per channel
 (`layer_scale`, section 2). A class token without a position then reads them in `class_depth` blocks
-of class attention (section 3, `models.vision.class_attention`), and is the head's only input.
+of class attention (section 3, `bakeoff.models.vision.class_attention`), and is the head's only
+input.
 Mixer: any; the paper's is `talking_heads` with biases. Stochastic depth is the same in all blocks
 of patches, and there is none in those of the class token (the authors' code).
 Start of LayerScale: 0.1 up to a depth of 18, 1e-5 up to 24, then 1e-6; in the authors' code 1e-5
@@ -19,11 +20,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from models.architectures.vit import ViT
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.model_spec import ModelSpec
-from models.vision.class_attention import ClassBlocks, ClassTrunk
+from bakeoff.models.architectures.vit import ViT
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.models.vision.class_attention import ClassBlocks, ClassTrunk
 
 
 class CaiT(ViT):

@@ -15,13 +15,13 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from models.architecture import StackArchitecture
-from models.embedding import InputEmbedding
-from models.initialisation import PartSeeds, scaled_normal
-from models.interface import Answer, InputKind
-from models.mixer import without_padding
-from models.model_spec import ModelSpec
-from models.stack import Trunk
+from bakeoff.models.architecture import StackArchitecture
+from bakeoff.models.embedding import InputEmbedding
+from bakeoff.models.initialisation import PartSeeds, scaled_normal
+from bakeoff.models.interface import Answer, InputKind
+from bakeoff.models.mixer import without_padding
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.models.stack import Trunk
 
 Pooling = Literal["mean", "class_token"]
 

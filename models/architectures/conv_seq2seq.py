@@ -38,12 +38,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.architecture import Architecture
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.interface import Answer, InputKind
-from models.mixer import without_padding
-from models.positions.absolute import LearnedPosition
+from bakeoff.models.architecture import Architecture
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.interface import Answer, InputKind
+from bakeoff.models.mixer import without_padding
+from bakeoff.models.positions.absolute import LearnedPosition
 
 _HALF = math.sqrt(0.5)  # keeps the variance of a sum of two
 Map = Callable[[Tensor], Tensor]

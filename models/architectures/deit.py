@@ -22,10 +22,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from models.architectures.vit import ViT
-from models.initialisation import PartSeeds
-from models.interface import DISTILLATION, Outputs
-from models.vision.patches import patches
+from bakeoff.models.architectures.vit import ViT
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.interface import DISTILLATION, Outputs
+from bakeoff.models.vision.patches import patches
 
 
 def of_two_heads(own: Tensor, taught: Tensor, *, is_training: bool) -> Tensor | Outputs:

@@ -17,14 +17,14 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from models.architecture import StackArchitecture
-from models.embedding import TokenEmbedding
-from models.errors import ModelError
-from models.initialisation import PartSeeds, scaled_normal
-from models.interface import Answer, InputKind
-from models.mixer import State
-from models.model_spec import late_knob
-from models.stack import Trunk
+from bakeoff.models.architecture import StackArchitecture
+from bakeoff.models.embedding import TokenEmbedding
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds, scaled_normal
+from bakeoff.models.interface import Answer, InputKind
+from bakeoff.models.mixer import State
+from bakeoff.models.model_spec import late_knob
+from bakeoff.models.stack import Trunk
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Paper: Graham et al. 2021, "LeViT: a Vision Transformer in ConvNet's Clothing fo
 Layers: 3 x 3 convolutions of stride 2, `halvings` of them with Hardswish between; stages, all but
     the first of which begin with an attention that shrinks the grid; the mean over the remaining
     positions; two heads of batch norm and a linear map, one for the targets and one for a teacher,
-    as in `models.architectures.deit`. Every other map has a batch norm in place of biases.
+    as in `bakeoff.models.architectures.deit`. Every other map has a batch norm in place of biases.
 Equation: for each head y = norm(W hardswish(softmax(q k^T / sqrt(D) + B) v)), where q, k and v are
     norm(W x), and B of two positions is learned per head for |dr|, |dc|, their distances in rows
     and columns. Values are twice as wide as keys, which have width D. A branch is added, x + y; the
@@ -31,14 +31,14 @@ from typing import Any, ClassVar, cast
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.architecture import Architecture
-from models.architectures.deit import of_two_heads
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.interface import InputKind, Outputs
-from models.model_spec import ModelSpec, whole_numbers
-from models.sublayers import Residual, StackConfig
-from models.vision.biased_attention import BiasedAttention, Grid, HardswishMLP, shrunk
+from bakeoff.models.architecture import Architecture
+from bakeoff.models.architectures.deit import of_two_heads
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.interface import InputKind, Outputs
+from bakeoff.models.model_spec import ModelSpec, whole_numbers
+from bakeoff.models.sublayers import Residual, StackConfig
+from bakeoff.models.vision.biased_attention import BiasedAttention, Grid, HardswishMLP, shrunk
 
 
 class LeViT(Architecture):

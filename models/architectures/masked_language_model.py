@@ -9,8 +9,8 @@ in it.
 
 from __future__ import annotations
 
-from models.architectures.language_model import LanguageModel
-from models.errors import ModelError
+from bakeoff.models.architectures.language_model import LanguageModel
+from bakeoff.models.errors import ModelError
 
 
 class MaskedLanguageModel(LanguageModel):

@@ -11,12 +11,12 @@ from typing import ClassVar, cast
 
 from torch import Tensor, nn
 
-from models.architecture import Architecture
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.interface import InputKind
-from models.mixer import Mixer
-from models.stack import build_mixers
+from bakeoff.models.architecture import Architecture
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.interface import InputKind
+from bakeoff.models.mixer import Mixer
+from bakeoff.models.stack import build_mixers
 
 
 class MixerAlone(Architecture):

@@ -17,9 +17,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from models.architectures.classifier import Classifier
-from models.initialisation import scaled_normal
-from models.model_spec import late_knob
+from bakeoff.models.architectures.classifier import Classifier
+from bakeoff.models.initialisation import scaled_normal
+from bakeoff.models.model_spec import late_knob
 
 HIDDEN_OF_HEAD = 512  # width of the Arena's first hidden layer; the second has half of it
 

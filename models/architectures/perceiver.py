@@ -33,17 +33,17 @@ from typing import Any, ClassVar, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from models.architecture import StackArchitecture
-from models.embedding import TokenEmbedding
-from models.errors import ModelError
-from models.initialisation import Initialisation, PartSeeds, scaled_normal
-from models.interface import Answer, InputKind
-from models.kernels.softmax_attention import fused_attention, whole_sequence
-from models.mixer import Mask, Mixer, without_padding
-from models.model_spec import late_knob
-from models.stack import Block, SubLayer, build_mixers
-from models.sublayers import FeedForward, StackConfig, build_norm, check_stack, normed
-from models.vision.patches import of_patches, patches
+from bakeoff.models.architecture import StackArchitecture
+from bakeoff.models.embedding import TokenEmbedding
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import Initialisation, PartSeeds, scaled_normal
+from bakeoff.models.interface import Answer, InputKind
+from bakeoff.models.kernels.softmax_attention import fused_attention, whole_sequence
+from bakeoff.models.mixer import Mask, Mixer, without_padding
+from bakeoff.models.model_spec import late_knob
+from bakeoff.models.stack import Block, SubLayer, build_mixers
+from bakeoff.models.sublayers import FeedForward, StackConfig, build_norm, check_stack, normed
+from bakeoff.models.vision.patches import of_patches, patches
 
 Prepared = tuple[Tensor, Tensor, Mask]  # keys, values, and the mask of real inputs
 
@@ -64,7 +64,7 @@ class Perceiver(StackArchitecture):
         """Knobs; dim is the width of a latent, depth the blocks after each cross-attend.
 
         Attributes:
-            initialisation: Initialisation of all linear maps; see `models.initialisation`.
+            initialisation: Initialisation of all linear maps; see `bakeoff.models.initialisation`.
             latents: Number of latents.
             cross_attends: Number of cross-attends.
             bands: Number of frequencies of each axis; 0 for no positions, so that inputs are

@@ -7,7 +7,7 @@ Paper: He et al. 2016, "Deep residual learning for image recognition" (arXiv:151
     shortcut of a block that changes the shape is a 1 x 1 convolution with batch norm. The head
     reads the mean of the last map.
 Attention to channels is in each block, attention between positions in the blocks of some stages;
-    see `models.vision.channel_attention` and `models.vision.map_attention`.
+    see `bakeoff.models.vision.channel_attention` and `bakeoff.models.vision.map_attention`.
 Cost: k^2 n d^2 for a k x k convolution from d to d channels at n positions. From stage to stage n
     falls to a quarter and d doubles, so that all blocks have about the same cost.
 Departures: in a bottleneck the 3 x 3 convolution has the stride, not the first 1 x 1, as in all
@@ -24,12 +24,12 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from models.architecture import Architecture, Part
-from models.errors import ModelError
-from models.initialisation import PartSeeds, scaled_normal
-from models.interface import Answer, InputKind
-from models.model_spec import ModelSpec
-from models.vision.residual_network import (
+from bakeoff.models.architecture import Architecture, Part
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds, scaled_normal
+from bakeoff.models.interface import Answer, InputKind
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.models.vision.residual_network import (
     ResidualConfig,
     ResidualTrunk,
     check_residual,

@@ -50,12 +50,12 @@ from typing import Any, ClassVar, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from models.architecture import LOOP, Architecture
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.interface import Answer, InputKind
-from models.kernels.recurrence import read_padded
-from models.model_spec import ModelSpec
+from bakeoff.models.architecture import LOOP, Architecture
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.interface import Answer, InputKind
+from bakeoff.models.kernels.recurrence import read_padded
+from bakeoff.models.model_spec import ModelSpec
 
 States = tuple[Tensor, ...]
 

@@ -30,23 +30,23 @@ from typing import Any, ClassVar, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from models.architectures.classifier import Classifier, mean_of_real
-from models.embedding import build_position
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.interface import InputKind
-from models.kernels.softmax_attention import (
+from bakeoff.models.architectures.classifier import Classifier, mean_of_real
+from bakeoff.models.embedding import build_position
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.interface import InputKind
+from bakeoff.models.kernels.softmax_attention import (
     fused_attention,
     merge_heads,
     softmax_weights,
     split_heads,
     whole_sequence,
 )
-from models.mixer import Mask, Mixer
-from models.model_spec import ModelSpec, config_from_knobs
-from models.registry import relative_position
-from models.stack import Block, build_mixers
-from models.sublayers import FeedForward, build_norm, normed
+from bakeoff.models.mixer import Mask, Mixer
+from bakeoff.models.model_spec import ModelSpec, config_from_knobs
+from bakeoff.models.registry import relative_position
+from bakeoff.models.stack import Block, build_mixers
+from bakeoff.models.sublayers import FeedForward, build_norm, normed
 
 _MLP_STEPS = 4
 
@@ -110,7 +110,7 @@ class SharedWorkspace(Classifier):
 
 
 class SharedTrunk(nn.Module):
-    """Position, layers that may share parameters, and final norm, like `models.stack.Trunk`."""
+    """Position, layers that may share parameters, and final norm; see `bakeoff.models.stack`."""
 
     def __init__(self, spec: ModelSpec, config: SharedWorkspace.Config, seeds: PartSeeds) -> None:
         super().__init__()

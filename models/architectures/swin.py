@@ -2,7 +2,7 @@
 
 Paper: Liu et al. 2021, "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows"
     (arXiv:2103.14030), section 3.1 and Figure 3; the second version, Liu et al. 2022
-    (arXiv:2111.09883), is `models.architectures.swin_v2`.
+    (arXiv:2111.09883), is `bakeoff.models.architectures.swin_v2`.
 Layers: square patches, mapped linearly to dim, and a norm; stages of blocks, whose mixer is
     `window_attention`; before each stage but the first a merging: the vectors of 2 x 2 neighbours
     are concatenated (upper left, lower left, upper right, lower right), normed, and mapped without
@@ -28,15 +28,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.architecture import StackArchitecture
-from models.embedding import InputEmbedding, build_position
-from models.errors import ModelError
-from models.initialisation import PartSeeds, linear_map, scaled_normal
-from models.interface import InputKind
-from models.model_spec import ModelSpec, whole_numbers
-from models.stack import Block, build_mixers
-from models.sublayers import FeedForward, StackConfig, build_norm, normed
-from models.vision.patches import of_patches, patches
+from bakeoff.models.architecture import StackArchitecture
+from bakeoff.models.embedding import InputEmbedding, build_position
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds, linear_map, scaled_normal
+from bakeoff.models.interface import InputKind
+from bakeoff.models.model_spec import ModelSpec, whole_numbers
+from bakeoff.models.stack import Block, build_mixers
+from bakeoff.models.sublayers import FeedForward, StackConfig, build_norm, normed
+from bakeoff.models.vision.patches import of_patches, patches
 
 _MIXER = "window_attention"
 _OF_STAGES = ("depths", "heads")
@@ -61,9 +61,9 @@ class Swin(StackArchitecture):
             heads: Number of heads of each stage, such as ``3-6-12-24``; a single number is the
                 first stage's, and doubles with the width.
             window: Side of a window in tokens; a map that is not larger is one window.
-            shift: See `models.mixers.attentions.window_attention`.
-            relative_bias: See `models.mixers.attentions.window_attention`.
-            score: See `models.mixers.attentions.window_attention`.
+            shift: See `bakeoff.models.mixers.attentions.window_attention`.
+            relative_bias: See `bakeoff.models.mixers.attentions.window_attention`.
+            score: See `bakeoff.models.mixers.attentions.window_attention`.
             has_absolute_position: Whether the patches get a learned absolute position.
         """
 

@@ -10,11 +10,11 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from models.architecture import StackArchitecture
-from models.embedding import InputEmbedding
-from models.initialisation import PartSeeds, scaled_normal
-from models.interface import InputKind
-from models.stack import Trunk
+from bakeoff.models.architecture import StackArchitecture
+from bakeoff.models.embedding import InputEmbedding
+from bakeoff.models.initialisation import PartSeeds, scaled_normal
+from bakeoff.models.interface import InputKind
+from bakeoff.models.stack import Trunk
 
 
 class Tagger(StackArchitecture):

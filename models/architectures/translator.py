@@ -13,9 +13,9 @@ Padding: padded tokens of the source are hidden from every mixer that hides padd
 
 Each mixer of the model is free to choose: the encoder's is bidirectional, the decoder's is causal,
 and the context mixer needs `supports_context`. In training the decoder reads the target, shifted by
-a start symbol (teacher forcing); in generation it reads its own output, see `models.decoding`. The
-step form equals the parallel one token by token; the source is encoded, and its keys and values are
-computed, once.
+a start symbol (teacher forcing); in generation it reads its own output, see
+`bakeoff.models.decoding`. The step form equals the parallel one token by token; the source is
+encoded, and its keys and values are computed, once.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from models.architecture import StackArchitecture
-from models.architectures.language_model import DecodingState
-from models.embedding import TokenEmbedding
-from models.errors import ModelError
-from models.initialisation import PartSeeds, scaled_normal
-from models.interface import Answer, InputKind
-from models.mixer import Mixer, State
-from models.model_spec import Knob, ModelSpec, config_from_knobs
-from models.registry import (
+from bakeoff.models.architecture import StackArchitecture
+from bakeoff.models.architectures.language_model import DecodingState
+from bakeoff.models.embedding import TokenEmbedding
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds, scaled_normal
+from bakeoff.models.interface import Answer, InputKind
+from bakeoff.models.mixer import Mixer, State
+from bakeoff.models.model_spec import Knob, ModelSpec, config_from_knobs
+from bakeoff.models.registry import (
     construct_mixer,
     knobs_of_mixer,
     mixer_class,
     mixer_config,
     mixer_pattern,
 )
-from models.stack import Trunk
+from bakeoff.models.stack import Trunk
 
 
 class Translator(StackArchitecture):

@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from models.architectures.classifier import Classifier, Pooling
-from models.errors import ModelError
-from models.interface import InputKind
-from models.model_spec import ModelSpec
-from models.vision.patches import of_patches, patches
+from bakeoff.models.architectures.classifier import Classifier, Pooling
+from bakeoff.models.errors import ModelError
+from bakeoff.models.interface import InputKind
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.models.vision.patches import of_patches, patches
 
 
 class ViT(Classifier):

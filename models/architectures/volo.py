@@ -29,14 +29,14 @@ from typing import Any, Literal, cast
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.architectures.cait import CaiT
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.interface import Outputs
-from models.model_spec import ModelSpec
-from models.stack import Block, build_mixers
-from models.sublayers import FeedForward
-from models.vision.patches import patches
+from bakeoff.models.architectures.cait import CaiT
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.interface import Outputs
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.models.stack import Block, build_mixers
+from bakeoff.models.sublayers import FeedForward
+from bakeoff.models.vision.patches import patches
 
 _SHRINKING = 2  # the outlookers' grid is this many times as fine as that of attention
 _STEM_STRIDE = 2

@@ -31,8 +31,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from models.errors import ModelError
-from models.initialisation import linear_map
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import linear_map
 
 Score = Literal["additive", "dot", "general", "concat", "location"]
 Reach = Literal["global", "local_m", "local_p"]

@@ -25,8 +25,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from models.errors import ModelError
-from models.positions.relative import RelativePosition, ShawPosition
+from bakeoff.models.errors import ModelError
+from bakeoff.models.positions.relative import RelativePosition, ShawPosition
 
 Kernel = Literal["fused", "flash", "cudnn", "efficient", "math", "materialised"]
 _BACKENDS = {
@@ -121,7 +121,7 @@ def why_no_kernel(kernel: str | None, *, on_gpu: bool, precision: str, is_masked
     Args:
         kernel: A kernel of the module's table, or None for torch's choice.
         on_gpu: Whether the model runs on a GPU.
-        precision: Precision of its products, as in `suite.schema.Training`.
+        precision: Precision of its products, as in `bakeoff.suite.schema.Training`.
         is_masked: Whether sequences are padded.
     """
     if not on_gpu:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from models.initialisation import scaled_normal
+from bakeoff.models.initialisation import scaled_normal
 
 
 class GatedUnit(nn.Module):

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from models.mixer import State
+from bakeoff.models.mixer import State
 
 
 @dataclass(frozen=True, kw_only=True)

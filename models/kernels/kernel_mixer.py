@@ -1,6 +1,6 @@
 """The base of mixers with positive features: heads, projections, padding, state and reference.
 
-A subclass defines the features. The sums are computed in `models.kernels.kernel_attention`.
+A subclass defines the features. The sums are computed in `bakeoff.models.kernels.kernel_attention`.
 
 Precision: features are computed in at least float32, also under autocast; products of features are
 in the inputs' own dtype, but float16, which lacks their range, is widened.
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.kernels.kernel_attention import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.kernel_attention import (
     Features,
     Sizes,
     at_one_scale,
@@ -28,8 +28,8 @@ from models.kernels.kernel_attention import (
     over_past,
     ratio,
 )
-from models.kernels.softmax_attention import merge_heads, split_heads, square_projections
-from models.mixer import Context, Mask, Mixer, State, without_padding
+from bakeoff.models.kernels.softmax_attention import merge_heads, split_heads, square_projections
+from bakeoff.models.mixer import Context, Mask, Mixer, State, without_padding
 
 
 class KernelMixer(Mixer):

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from models.errors import ModelError
+from bakeoff.models.errors import ModelError
 
 SHORT = 40  # tokens
 _ALIGNED = 8  # the number of columns of a matrix is rounded up to a multiple of this

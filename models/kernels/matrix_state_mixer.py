@@ -18,11 +18,11 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.initialisation import linear_map
-from models.kernels.state_direction import Direction
-from models.kernels.state_reading import StateReading
-from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import linear_map
+from bakeoff.models.kernels.state_direction import Direction
+from bakeoff.models.kernels.state_reading import StateReading
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 Decays = Literal["none", "fixed", "head", "channel", "sigmoid"]
 Strengths = Literal["one", "sigmoid", "double"]

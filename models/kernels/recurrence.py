@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from models.errors import ModelError
-from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+from bakeoff.models.errors import ModelError
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 
 def read_padded(network: nn.RNNBase, x: Tensor, num_real: Tensor) -> tuple[Tensor, State]:

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.kernels.matrix_state import Streams
-from models.kernels.state_chunks import chunk_size, in_order
-from models.kernels.state_pass import states_before
+from bakeoff.models.kernels.matrix_state import Streams
+from bakeoff.models.kernels.state_chunks import chunk_size, in_order
+from bakeoff.models.kernels.state_pass import states_before
 
 STEEPEST = 0.606531  # exp(-1/2): maximum of -log_decay
 LONGEST = 64  # exp(STEEPEST * LONGEST) = 7e16

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from models.kernels.attention_kernels import Kernel, attended
-from models.mixer import Context, Mask
+from bakeoff.models.kernels.attention_kernels import Kernel, attended
+from bakeoff.models.mixer import Context, Mask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ def fused_attention(
         visible: The keys that each query may attend to.
         scale: Factor of the products.
         bias: Broadcasts to `[batch, heads, time, time2]`; may be None.
-        kernel: See `models.kernels.attention_kernels`.
+        kernel: See `bakeoff.models.kernels.attention_kernels`.
 
     Returns:
         `[batch, heads, time, width2]`; zeros for a query that may attend to no key.

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.kernels.decay_levels import decayed_products, head_decays
-from models.kernels.matrix_state import Streams
-from models.kernels.state_pass import states_after, states_before
+from bakeoff.models.kernels.decay_levels import decayed_products, head_decays
+from bakeoff.models.kernels.matrix_state import Streams
+from bakeoff.models.kernels.state_pass import states_after, states_before
 
 
 def chunked(streams: Streams, *, has_delta: bool, size: int) -> Tensor:

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.initialisation import linear_map
-from models.kernels.softmax_attention import split_heads
+from bakeoff.models.initialisation import linear_map
+from bakeoff.models.kernels.softmax_attention import split_heads
 
 _LEAST_STEP, _SHORT_STEP, _LONG_STEP = 1e-4, 1e-3, 1e-1
 _LEAST_RATE = 1e-4  # lower bound of a uniform draw that may be 0

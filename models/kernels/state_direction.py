@@ -14,15 +14,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.initialisation import linear_map
-from models.kernels.matrix_state import Streams, empty_state, one_step, recurrent
-from models.kernels.short_conv import ShortConvolution
-from models.kernels.softmax_attention import merge_heads, split_heads
-from models.kernels.state_chunks import ChunkShape, chunked
-from models.kernels.state_decay import DECAYS, Decay
-from models.kernels.state_reading import StateReading
-from models.kernels.unit_length import unit_length, unit_mean_square
-from models.mixer import State
+from bakeoff.models.initialisation import linear_map
+from bakeoff.models.kernels.matrix_state import Streams, empty_state, one_step, recurrent
+from bakeoff.models.kernels.short_conv import ShortConvolution
+from bakeoff.models.kernels.softmax_attention import merge_heads, split_heads
+from bakeoff.models.kernels.state_chunks import ChunkShape, chunked
+from bakeoff.models.kernels.state_decay import DECAYS, Decay
+from bakeoff.models.kernels.state_reading import StateReading
+from bakeoff.models.kernels.unit_length import unit_length, unit_mean_square
+from bakeoff.models.mixer import State
 
 _LEAST_NORM, LEAST_SQUARE = 1e-6, 1e-5
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from models.mixer import State
+from bakeoff.models.mixer import State
 
 
 class StateReading(nn.Module, ABC):

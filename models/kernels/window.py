@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.mixer import Context, Mask, Mixer, State, without_padding
+from bakeoff.models.errors import ModelError
+from bakeoff.models.mixer import Context, Mask, Mixer, State, without_padding
 
 
 @dataclass(frozen=True, kw_only=True)

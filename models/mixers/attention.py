@@ -2,18 +2,18 @@
 
 Paper: Vaswani et al. 2017, "Attention Is All You Need" (arXiv:1706.03762), sections 3.2.1-3.2.2.
 Equation: head_h = softmax(s Q_h K_h^T / T) V_h with Q_h = x W^Q_h, K_h = x W^K_h, V_h = x W^V_h,
-    s = 1 / sqrt(d_k) and T = 1; output = concat(head_1, ..., head_H) W^O. `models.kernels.scores`
-    defines the scores other than the product Q_h K_h^T. A relative position
-    (`models.positions.relative`) rotates the queries and keys, or adds a term to the keys, the
-    scores or the values.
+    s = 1 / sqrt(d_k) and T = 1; output = concat(head_1, ..., head_H) W^O.
+    `bakeoff.models.kernels.scores` defines the scores other than the product Q_h K_h^T. A relative
+    position (`bakeoff.models.positions.relative`) rotates the queries and keys, or adds a term to
+    the keys, the scores or the values.
 Cost: n^2 d; one sequential operation; any two positions are one step apart.
 Departures: general scores are scaled by 1/sqrt(d) by default; Luong's are not scaled. The weights
     have no dropout. A query without a visible key gets zeros from every head (the paper's softmax
     is undefined there). Attention to a context uses no relative position, as in T5.
-Kernels: torch's (`models.kernels.attention_kernels`), most of which never write the weights to
-    memory, and `materialised`, which does, so that its cost can be measured. Only `materialised`
-    supports additive scores and Shaw's positions. A bias (alibi, t5) is passed as a mask, which is
-    written to memory.
+Kernels: torch's (`bakeoff.models.kernels.attention_kernels`), most of which never write the
+    weights to memory, and `materialised`, which does, so that its cost can be measured. Only
+    `materialised` supports additive scores and Shaw's positions. A bias (alibi, t5) is passed as a
+    mask, which is written to memory.
 Fast form: `step` appends to a cache of keys and values, which copies the cache.
 """
 
@@ -26,10 +26,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.kernels.attention_kernels import Kernel, checked_kernel, why_no_kernel
-from models.kernels.scores import SCORES
-from models.kernels.softmax_attention import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.attention_kernels import Kernel, checked_kernel, why_no_kernel
+from bakeoff.models.kernels.scores import SCORES
+from bakeoff.models.kernels.softmax_attention import (
     Visibility,
     draw_projections,
     fused_attention,
@@ -41,8 +41,13 @@ from models.kernels.softmax_attention import (
     split_heads,
     whole_sequence,
 )
-from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
-from models.positions.relative import RelativeKind, RelativePosition, RotaryPosition, ShawPosition
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+from bakeoff.models.positions.relative import (
+    RelativeKind,
+    RelativePosition,
+    RotaryPosition,
+    ShawPosition,
+)
 
 _SCALE_OF_SCORE = {
     "dot": "1/sqrt(d)",

@@ -20,8 +20,8 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.kernels.window import SlidingWindow, Window
-from models.mixer import Cost
+from bakeoff.models.kernels.window import SlidingWindow, Window
+from bakeoff.models.mixer import Cost
 
 _LARGEST_UNROLLED = 20480  # numbers in a single sequence up to which torch does not use oneDNN
 

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from models.errors import ModelError
-from models.kernels.window import SlidingWindow
-from models.mixer import Cost, Mixer
-from models.mixers.conv import Convolution
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.window import SlidingWindow
+from bakeoff.models.mixer import Cost, Mixer
+from bakeoff.models.mixers.conv import Convolution
 
 
 class DilatedConvolution(Convolution):

@@ -28,7 +28,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from models.mixer import Context, Cost, Mask, Mixer
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer
 
 
 class FNet(Mixer):

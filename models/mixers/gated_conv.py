@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.kernels.window import SlidingWindow, Window
-from models.mixers.conv import Convolution
+from bakeoff.models.kernels.window import SlidingWindow, Window
+from bakeoff.models.mixers.conv import Convolution
 
 
 class GatedConvolution(Convolution):

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.mixer import Context, Cost, Mask, without_padding
-from models.vision.grid_mixer import GridMixer
+from bakeoff.models.errors import ModelError
+from bakeoff.models.mixer import Context, Cost, Mask, without_padding
+from bakeoff.models.vision.grid_mixer import GridMixer
 
 
 class GridConvolution(GridMixer):

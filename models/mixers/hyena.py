@@ -33,16 +33,16 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.initialisation import linear_map
-from models.kernels.implicit_filter import ImplicitFilter
-from models.kernels.long_convolution import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import linear_map
+from bakeoff.models.kernels.implicit_filter import ImplicitFilter
+from bakeoff.models.kernels.long_convolution import (
     long_convolution,
     long_convolution_bytes,
     long_convolution_flops,
 )
-from models.kernels.short_conv import ShortConvolution
-from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+from bakeoff.models.kernels.short_conv import ShortConvolution
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 _LARGEST_ORDER = 4  # a product of five inputs of 1e6 still fits in float32
 

@@ -24,8 +24,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.kernels.kernel_mixer import KernelMixer
-from models.mixer import Cost
+from bakeoff.models.kernels.kernel_mixer import KernelMixer
+from bakeoff.models.mixer import Cost
 
 
 class LinearTransformer(KernelMixer):

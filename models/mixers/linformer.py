@@ -27,14 +27,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.kernels.softmax_attention import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.softmax_attention import (
     fused_scratch_bytes,
     merge_heads,
     split_heads,
     square_projections,
 )
-from models.mixer import Context, Cost, Mask, Mixer, without_padding
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, without_padding
 
 
 class Linformer(Mixer):

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.kernels.softmax_attention import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.softmax_attention import (
     Visibility,
     fused_scratch_bytes,
     masked_attention,
@@ -33,8 +33,8 @@ from models.kernels.softmax_attention import (
     split_heads,
     square_projections,
 )
-from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
-from models.positions.relative import RelativeKind, ShawPosition
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+from bakeoff.models.positions.relative import RelativeKind, ShawPosition
 
 _SMALLEST_BLOCK = 32  # queries; smaller blocks leave a kernel's tiles half empty
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from models.kernels.recurrence import Recurrence
-from models.mixer import State
-from models.model_spec import late_knob
+from bakeoff.models.kernels.recurrence import Recurrence
+from bakeoff.models.mixer import State
+from bakeoff.models.model_spec import late_knob
 
 _SMALL_SCRATCH = 17160  # bytes, independent of the length
 

@@ -26,9 +26,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.initialisation import scaled_normal
-from models.mixer import Context, Cost, Mask, Mixer, without_padding
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import scaled_normal
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, without_padding
 
 
 class MLPMixer(Mixer):

@@ -33,8 +33,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from models.kernels.kernel_mixer import KernelMixer
-from models.mixer import Context, Cost, Mask
+from bakeoff.models.kernels.kernel_mixer import KernelMixer
+from bakeoff.models.mixer import Context, Cost, Mask
 
 
 class Performer(KernelMixer):

@@ -19,13 +19,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from models.kernels.softmax_attention import (
+from bakeoff.models.kernels.softmax_attention import (
     fused_attention,
     fused_scratch_bytes,
     softmax_weights,
     whole_sequence,
 )
-from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 
 class PlainAttention(Mixer):

@@ -17,8 +17,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from models.kernels.recurrence import Recurrence
-from models.mixer import State
+from bakeoff.models.kernels.recurrence import Recurrence
+from bakeoff.models.mixer import State
 
 
 class RNN(Recurrence):

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.kernels.window import SlidingWindow, Window
-from models.mixer import Cost
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.window import SlidingWindow, Window
+from bakeoff.models.mixer import Cost
 
 
 class SeparableConvolution(SlidingWindow):

@@ -1,7 +1,8 @@
 """Absolute positional encodings, which are combined with the embeddings.
 
 Each encoding has a vector for every position, which is added to the token there or concatenated
-with it. Encodings that act inside a mixer, between two tokens, are in `models.positions.relative`.
+with it. Encodings that act inside a mixer, between two tokens, are in
+`bakeoff.models.positions.relative`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
+from bakeoff.models.errors import ModelError
 
 Given = Literal["grid", "std"]
 

@@ -1,10 +1,10 @@
 """Relative positional encodings, which act on scores inside a mixer.
 
 An absolute encoding is combined with the embeddings before the first layer
-(`models.positions.absolute`); these act in every layer, between a query and a key, and depend on
-their distance alone: `distance` is the position of the key minus that of the query, negative if the
-key comes first. A mixer that has scores declares `supports_relative` and is given the class, since
-only the mixer knows the number and the width of its heads.
+(`bakeoff.models.positions.absolute`); these act in every layer, between a query and a key, and
+depend on their distance alone: `distance` is the position of the key minus that of the query,
+negative if the key comes first. A mixer that has scores declares `supports_relative` and is given
+the class, since only the mixer knows the number and the width of its heads.
 
     name    acts on                 learns
     rope    queries and keys        nothing
@@ -22,7 +22,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from models.errors import ModelError
+from bakeoff.models.errors import ModelError
 
 
 class RelativePosition(nn.Module, ABC):
@@ -30,7 +30,7 @@ class RelativePosition(nn.Module, ABC):
 
     Attributes:
         version: Number that increases with every change here that alters a result.
-        name: Key in `models.POSITIONS`.
+        name: Key in `bakeoff.models.POSITIONS`.
     """
 
     version: ClassVar[int] = 1

@@ -1,7 +1,7 @@
 """Branches of LeViT's blocks: attention with a bias for each distance, and its feed-forward.
 
-Source: Graham et al. 2021 (arXiv:2104.01136), section 4.2; `models.architectures.levit` gives the
-equations. Batch norms are over all tokens of a batch; there is never a mask.
+Source: Graham et al. 2021 (arXiv:2104.01136), section 4.2; `bakeoff.models.architectures.levit`
+gives the equations. Batch norms are over all tokens of a batch; there is never a mask.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.kernels.attention_kernels import attended
-from models.kernels.softmax_attention import merge_heads, split_heads
+from bakeoff.models.kernels.attention_kernels import attended
+from bakeoff.models.kernels.softmax_attention import merge_heads, split_heads
 
 Grid = tuple[int, int]  # rows and columns
 

@@ -21,8 +21,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.vision.map_convolution import Grid, MapConvolution
+from bakeoff.models.errors import ModelError
+from bakeoff.models.vision.map_convolution import Grid, MapConvolution
 
 Excitation = Literal["sigmoid", "tanh", "relu"]
 CBAMOrder = Literal["channel_first", "spatial_first", "parallel", "channel_only", "spatial_only"]

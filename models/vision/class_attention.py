@@ -16,20 +16,20 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from models.architecture import StackArchitecture
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.kernels.softmax_attention import (
+from bakeoff.models.architecture import StackArchitecture
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.kernels.softmax_attention import (
     draw_projections,
     fused_attention,
     merge_heads,
     split_heads,
     whole_sequence,
 )
-from models.mixer import Context, Mask
-from models.model_spec import ModelSpec
-from models.stack import Trunk
-from models.sublayers import FeedForward, Residual, StackConfig, build_norm, normed
+from bakeoff.models.mixer import Context, Mask
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.models.stack import Trunk
+from bakeoff.models.sublayers import FeedForward, Residual, StackConfig, build_norm, normed
 
 
 class ClassAttention(nn.Module):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.errors import ModelError
-from models.mixer import Mixer
+from bakeoff.models.errors import ModelError
+from bakeoff.models.mixer import Mixer
 
 
 class GridMixer(Mixer):

@@ -17,15 +17,15 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.interface import Input
-from models.model_spec import ModelSpec
-from models.stack import Trunk
-from models.vision import residual_network
-from models.vision.map_convolution import Grid
-from models.vision.patches import of_patches, patches
-from models.vision.residual_network import ResidualConfig, ResidualTrunk, check_residual
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.interface import Input
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.models.stack import Trunk
+from bakeoff.models.vision import residual_network
+from bakeoff.models.vision.map_convolution import Grid
+from bakeoff.models.vision.patches import of_patches, patches
+from bakeoff.models.vision.residual_network import ResidualConfig, ResidualTrunk, check_residual
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,10 +30,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.initialisation import PartSeeds, scaled_normal
-from models.interface import Input
-from models.vision.map_convolution import Grid, MapConvolution
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds, scaled_normal
+from bakeoff.models.interface import Input
+from bakeoff.models.vision.map_convolution import Grid, MapConvolution
 
 
 @dataclass(frozen=True, kw_only=True)

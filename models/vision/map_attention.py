@@ -33,8 +33,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.vision.map_convolution import Grid, MapConvolution, pooled, strided
+from bakeoff.models.errors import ModelError
+from bakeoff.models.vision.map_convolution import Grid, MapConvolution, pooled, strided
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class MapAttentionConfig:
     Attributes:
         attention: `non_local` before the last block of a stage; or, instead of the first 3 x 3
             convolution of each block, `augmented`, `stand_alone` or `botnet`; or `none`. See
-            `models.vision.map_attention`.
+            `bakeoff.models.vision.map_attention`.
         attention_stages: Stages with attention, counted from 1 and joined by hyphens, as in
             ``2-3-4``.
         heads: Number of heads; `non_local` always has one.

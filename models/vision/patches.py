@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from models.errors import ModelError
-from models.model_spec import ModelSpec
+from bakeoff.models.errors import ModelError
+from bakeoff.models.model_spec import ModelSpec
 
 
 def of_patches(spec: ModelSpec, patch: int) -> ModelSpec:

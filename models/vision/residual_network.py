@@ -1,7 +1,7 @@
 """The blocks of a residual network, and the trunk from the image to the last map.
 
 Paper: He et al. 2016, "Deep residual learning for image recognition" (arXiv:1512.03385), section
-3.3; see `models.architectures.resnet`.
+3.3; see `bakeoff.models.architectures.resnet`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, Literal, cast
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.model_spec import whole_numbers
-from models.vision.channel_attention import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.model_spec import whole_numbers
+from bakeoff.models.vision.channel_attention import (
     ChannelAttentionConfig,
     build_channel_attention,
     check_channel_attention,
 )
-from models.vision.map_attention import (
+from bakeoff.models.vision.map_attention import (
     AugmentedConvolution,
     GlobalMapAttention,
     LocalMapAttention,
@@ -29,7 +29,7 @@ from models.vision.map_attention import (
     NonLocal,
     check_map_attention,
 )
-from models.vision.map_convolution import Grid, MapConvolution, strided
+from bakeoff.models.vision.map_convolution import Grid, MapConvolution, strided
 
 _ATTENTIONS = {
     "augmented": AugmentedConvolution,
@@ -44,7 +44,8 @@ class ResidualConfig(ChannelAttentionConfig, MapAttentionConfig):
 
     Attributes:
         blocks: Number of blocks of each stage, joined by hyphens.
-        block: `basic`, two 3 x 3 convolutions, or `bottleneck`; see `models.architectures.resnet`.
+        block: `basic`, two 3 x 3 convolutions, or `bottleneck`; see
+            `bakeoff.models.architectures.resnet`.
         stem: `7x7`, a convolution with a stride of 2 and pooling with another; or `3x3`, without
             either, for small images.
         zero_init_residual: Whether the gain of the last norm of each block starts at 0, so that

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.mixer import Mask
+from bakeoff.models.mixer import Mask
 
 Sides = tuple[int, int]  # rows and columns
 _HIDDEN = 512  # hidden width of the network of relative biases

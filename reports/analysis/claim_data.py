@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from reports.analysis.gate import what_no_floor_shows, why_not_tested
-from reports.analysis.time_comparison import log_ratios
-from reports.results.reading import coverage, is_noisy
-from reports.results.series import Series, advantages, num_expected
-from reports.stats.aggregate import Improvement, improvement
-from reports.stats.intervals import (
+from bakeoff.reports.analysis.gate import what_no_floor_shows, why_not_tested
+from bakeoff.reports.analysis.time_comparison import log_ratios
+from bakeoff.reports.results.reading import coverage, is_noisy
+from bakeoff.reports.results.series import Series, advantages, num_expected
+from bakeoff.reports.stats.aggregate import Improvement, improvement
+from bakeoff.reports.stats.intervals import (
     CONFIDENCE,
     Estimate,
     Notation,
@@ -28,7 +28,7 @@ from reports.stats.intervals import (
     smallest_level,
     standard_deviation,
 )
-from reports.stats.significance import (
+from bakeoff.reports.stats.significance import (
     MIN_PAIRS,
     MOST_SEEDS,
     Family,
@@ -38,7 +38,7 @@ from reports.stats.significance import (
     sign_flip,
     smallest_effect,
 )
-from suite.schema import About, ClaimSpec
+from bakeoff.suite.schema import About, ClaimSpec
 
 _UNITS_OF_LOSSES = ("bit", "nat")
 
@@ -63,7 +63,7 @@ class Evidence:
         claim: The claim.
         why_invalid: Why the claim cannot be judged; empty if it can.
         why_not_tested: A clause on the model that did not learn the task; see
-            `reports.analysis.gate`.
+            `bakeoff.reports.analysis.gate`.
         beyond_floors: A sentence on the part of the claim that no floor covers; empty if there is
             none.
         series: The series that the claim is judged by, or None if nothing was measured.

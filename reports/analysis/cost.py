@@ -11,12 +11,12 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.document import NO_ENTRY, Column, Entry
-from reports.results.axis_values import values_of
-from reports.results.reading import coordinates
-from reports.results.series import STATE_BYTES, Series
-from reports.stats.intervals import Estimate, Notation
-from suite.schema import About
+from bakeoff.reports.document import NO_ENTRY, Column, Entry
+from bakeoff.reports.results.axis_values import values_of
+from bakeoff.reports.results.reading import coordinates
+from bakeoff.reports.results.series import STATE_BYTES, Series
+from bakeoff.reports.stats.intervals import Estimate, Notation
+from bakeoff.suite.schema import About
 
 STATE = "state"  # key of the state kept between tokens
 TRAINING_STEP = "training_step_seconds"

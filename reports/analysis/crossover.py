@@ -23,10 +23,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from reports.analysis.time_comparison import compare, log_ratios, refuse_different_environments
-from reports.results.length_sweep import Growth
-from reports.stats.intervals import Estimate, rounded
-from reports.stats.log_means import Array, LogMeans
+from bakeoff.reports.analysis.time_comparison import (
+    compare,
+    log_ratios,
+    refuse_different_environments,
+)
+from bakeoff.reports.results.length_sweep import Growth
+from bakeoff.reports.stats.intervals import Estimate, rounded
+from bakeoff.reports.stats.log_means import Array, LogMeans
 
 _STEPS = 400  # grid points between neighbouring lengths for the ends of the interval
 _DIGITS = 3

@@ -6,7 +6,7 @@ import textwrap
 import time
 from collections.abc import Iterable
 
-from suite.schema import About, Edition
+from bakeoff.suite.schema import About, Edition
 
 _LONGEST = 80  # characters shown of a value
 _ABSENT = "absent"

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.results.length_sweep import AXIS_SYMBOLS, Growth
-from reports.stats.intervals import Estimate, rounded
-from reports.stats.log_means import (
+from bakeoff.reports.results.length_sweep import AXIS_SYMBOLS, Growth
+from bakeoff.reports.stats.intervals import Estimate, rounded
+from bakeoff.reports.stats.log_means import (
     MIN_PLACES,
     Array,
     LogMeans,

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.document import listed
-from reports.results.series import QUALITY, Series, beside_scores, floors_of
-from reports.results.variant_labels import what_baseline_is
-from reports.stats.intervals import Estimate, as_interval, for_scores, mean_interval
-from suite.schema import About, ClaimSpec, rests_on
+from bakeoff.reports.document import listed
+from bakeoff.reports.results.series import QUALITY, Series, beside_scores, floors_of
+from bakeoff.reports.results.variant_labels import what_baseline_is
+from bakeoff.reports.stats.intervals import Estimate, as_interval, for_scores, mean_interval
+from bakeoff.suite.schema import About, ClaimSpec, rests_on
 
 CONFIDENCE = 0.99
 _VALIDATION = "validation_"  # prefix of metric names

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.analysis.claim_data import pairs_so_far
-from reports.results.series import Series
-from reports.stats.intervals import for_scores, standard_deviation
-from reports.stats.significance import (
+from bakeoff.reports.analysis.claim_data import pairs_so_far
+from bakeoff.reports.results.series import Series
+from bakeoff.reports.stats.intervals import for_scores, standard_deviation
+from bakeoff.reports.stats.significance import (
     MIN_PAIRS,
     MOST_SEEDS,
     POWER,
     num_seeds_to_find,
     smallest_effect,
 )
-from suite.schema import About
+from bakeoff.suite.schema import About
 
 
 def power_in_words(about: About, measured: Sequence[Series], num_seeds: int) -> str:

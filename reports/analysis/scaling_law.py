@@ -29,8 +29,8 @@ import numpy.typing as npt
 from scipy.optimize import nnls
 from scipy.special import ndtri, stdtrit
 
-from reports.stats.intervals import CONFIDENCE, Estimate, rounded
-from reports.stats.log_means import Array
+from bakeoff.reports.stats.intervals import CONFIDENCE, Estimate, rounded
+from bakeoff.reports.stats.log_means import Array
 
 NUM_FITTED = 5  # E, A, alpha, B, beta
 MIN_POINTS = NUM_FITTED + 3

@@ -21,11 +21,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.analysis.exponent import Exponent, exponent, growth_means, slope_over
-from reports.results.length_sweep import AXIS_SYMBOLS, Axis, Growth, find, measured_in, place_label
-from reports.stats.intervals import as_interval
-from reports.stats.log_means import leading_term
-from suite.schema import About, MixerFacts
+from bakeoff.reports.analysis.exponent import Exponent, exponent, growth_means, slope_over
+from bakeoff.reports.results.length_sweep import (
+    AXIS_SYMBOLS,
+    Axis,
+    Growth,
+    find,
+    measured_in,
+    place_label,
+)
+from bakeoff.reports.stats.intervals import as_interval
+from bakeoff.reports.stats.log_means import leading_term
+from bakeoff.suite.schema import About, MixerFacts
 
 FLOPS, TIME = "forward_flops", "forward_backward_seconds"
 MATRIX_PEAK, COPY_PEAK = "matrix_peak_flops_per_second", "copy_peak_bytes_per_second"
@@ -79,7 +86,7 @@ def table_one(
 
     Args:
         about: The description of the sweep, with variants, mixers and formulas.
-        growths: The result of `reports.results.length_sweep.growths`.
+        growths: The result of `bakeoff.reports.results.length_sweep.growths`.
         environment_id: The environment from which times and memory are taken.
     """
     here = measured_in(growths, environment_id)

@@ -27,9 +27,9 @@ from enum import StrEnum
 
 from scipy.special import nctdtrinc, stdtrit
 
-from reports.results.reading import Reading, is_noisy
-from reports.stats.intervals import CONFIDENCE, Estimate, mean_interval
-from suite.schema import Status
+from bakeoff.reports.results.reading import Reading, is_noisy
+from bakeoff.reports.stats.intervals import CONFIDENCE, Estimate, mean_interval
+from bakeoff.suite.schema import Status
 
 MIN_PROCESSES = 3
 CLEAR_GAP, SAME_WITHIN = 1.005, 1.02
@@ -89,7 +89,7 @@ def compare(a: Sequence[Reading], b: Sequence[Reading], resolution: float = 0.0)
         a: Readings of the first.
         b: Readings of the second.
         resolution: The logarithm of the ratio that the baseline showed against itself; see
-            `reports.results.reading.resolution_of`.
+            `bakeoff.reports.results.reading.resolution_of`.
 
     Raises:
         DifferentEnvironments: if they were not all measured in one environment.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from reports.analysis.claim_data import (
+from bakeoff.reports.analysis.claim_data import (
     Divergence,
     Evidence,
     details,
@@ -23,13 +23,13 @@ from reports.analysis.claim_data import (
     strength,
     what_was_equal,
 )
-from reports.analysis.editions import in_words
-from reports.document import listed
-from reports.results.series import Series
-from reports.stats.aggregate import Improvement
-from reports.stats.intervals import Estimate, as_ratio
-from reports.stats.significance import ALPHA, MIN_PAIRS, Family, SignFlip, holm
-from suite.schema import About, Registration
+from bakeoff.reports.analysis.editions import in_words
+from bakeoff.reports.document import listed
+from bakeoff.reports.results.series import Series
+from bakeoff.reports.stats.aggregate import Improvement
+from bakeoff.reports.stats.intervals import Estimate, as_ratio
+from bakeoff.reports.stats.significance import ALPHA, MIN_PAIRS, Family, SignFlip, holm
+from bakeoff.suite.schema import About, Registration
 
 
 class ClaimOutcome(StrEnum):

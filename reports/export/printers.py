@@ -16,8 +16,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from reports.document import Column, Entry, Row, Table
-from reports.escape import csv_text, markdown_text, one_line, slug, spelled_out
+from bakeoff.reports.document import Column, Entry, Row, Table
+from bakeoff.reports.escape import csv_text, markdown_text, one_line, slug, spelled_out
 
 MAX_ROWS = 300  # in a table for readers; files for programs have every row
 _LATEX_NEEDS = "% Needs \\usepackage{booktabs}. Plain ASCII: any engine, any input encoding."

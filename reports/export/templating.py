@@ -17,8 +17,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from reports.document import capitalized
-from reports.escape import (
+from bakeoff.reports.document import capitalized
+from bakeoff.reports.escape import (
     markdown_code,
     markdown_inline_code,
     markdown_text,
@@ -27,8 +27,8 @@ from reports.escape import (
     slug,
     visible,
 )
-from reports.export.printers import in_print, to_markdown
-from suite.schema import Provenance
+from bakeoff.reports.export.printers import in_print, to_markdown
+from bakeoff.suite.schema import Provenance
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SETTINGS = {

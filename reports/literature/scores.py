@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from reports.document import Column, Entry, Exhibit, Table, column_rows, readable
-from reports.literature.csv import COUNTERPARTS, PublishedError, rows_of
-from reports.results.series import Series
-from reports.stats.intervals import (
+from bakeoff.reports.document import Column, Entry, Exhibit, Table, column_rows, readable
+from bakeoff.reports.literature.csv import COUNTERPARTS, PublishedError, rows_of
+from bakeoff.reports.results.series import Series
+from bakeoff.reports.stats.intervals import (
     Estimate,
     Notation,
     as_interval,
@@ -23,7 +23,7 @@ from reports.stats.intervals import (
     mean_interval,
     paired_differences,
 )
-from suite.schema import About
+from bakeoff.suite.schema import About
 
 _BASELINE = "baseline"  # in the file, this is the ablation's baseline whatever its label
 _LOWER_IS_BETTER = frozenset({"perplexity", "top1_error", "top5_error"})

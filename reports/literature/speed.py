@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from reports.analysis.time_comparison import compare
-from reports.document import NO_ENTRY, Column, Entry, Table, column_rows
-from reports.literature.csv import CONDITIONS, rows_of
-from reports.results.length_sweep import Growth, find, is_written_out
-from reports.stats.intervals import Estimate, as_interval, as_ratio
-from suite.schema import MIXER_ALONE, About
+from bakeoff.reports.analysis.time_comparison import compare
+from bakeoff.reports.document import NO_ENTRY, Column, Entry, Table, column_rows
+from bakeoff.reports.literature.csv import CONDITIONS, rows_of
+from bakeoff.reports.results.length_sweep import Growth, find, is_written_out
+from bakeoff.reports.stats.intervals import Estimate, as_interval, as_ratio
+from bakeoff.suite.schema import MIXER_ALONE, About
 
 _FILES = ("lra_speed.csv", "linformer.csv", "fnet.csv")
 _REFERENCE = "Transformer"  # its row is the denominator of the ratios of a table

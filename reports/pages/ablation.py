@@ -9,30 +9,35 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reports.document import Drawing, Exhibit, Row, Section, Table, capitalized, readable
-from reports.literature.csv import has_counterpart
-from reports.literature.scores import published_exhibit
-from reports.pages.answer import Answer, answer
-from reports.pages.costs import costs_section
-from reports.pages.editions import editions_section
-from reports.pages.failures import MAX_FAILURES, FailureGroup, failure_groups, fates_in_words
-from reports.pages.mixers import controls_section, mixers_section
-from reports.pages.pictures import opening_picture
-from reports.pages.samples import sample_sections
-from reports.pages.summary import SummaryPoint, certainty, facts, folded
-from reports.plots.learning_curves import curves_figure, learning_curves
-from reports.plots.scores import figure_name, score_figure
-from reports.plots.tradeoff import tradeoff_exhibit
-from reports.results.frame import FrameError
-from reports.results.reading import Coverage
-from reports.results.series import Series
-from reports.sections.axis_series import axis_exhibits
-from reports.sections.scaling_law import law_section
-from reports.tables.beside_published import beside_published_exhibit
-from reports.tables.comparison import comparison_table, primary, whole_coverage
-from reports.tables.pooled import pooled_exhibit
-from reports.view import Sweep
-from suite.schema import (
+from bakeoff.reports.document import Drawing, Exhibit, Row, Section, Table, capitalized, readable
+from bakeoff.reports.literature.csv import has_counterpart
+from bakeoff.reports.literature.scores import published_exhibit
+from bakeoff.reports.pages.answer import Answer, answer
+from bakeoff.reports.pages.costs import costs_section
+from bakeoff.reports.pages.editions import editions_section
+from bakeoff.reports.pages.failures import (
+    MAX_FAILURES,
+    FailureGroup,
+    failure_groups,
+    fates_in_words,
+)
+from bakeoff.reports.pages.mixers import controls_section, mixers_section
+from bakeoff.reports.pages.pictures import opening_picture
+from bakeoff.reports.pages.samples import sample_sections
+from bakeoff.reports.pages.summary import SummaryPoint, certainty, facts, folded
+from bakeoff.reports.plots.learning_curves import curves_figure, learning_curves
+from bakeoff.reports.plots.scores import figure_name, score_figure
+from bakeoff.reports.plots.tradeoff import tradeoff_exhibit
+from bakeoff.reports.results.frame import FrameError
+from bakeoff.reports.results.reading import Coverage
+from bakeoff.reports.results.series import Series
+from bakeoff.reports.sections.axis_series import axis_exhibits
+from bakeoff.reports.sections.scaling_law import law_section
+from bakeoff.reports.tables.beside_published import beside_published_exhibit
+from bakeoff.reports.tables.comparison import comparison_table, primary, whole_coverage
+from bakeoff.reports.tables.pooled import pooled_exhibit
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import (
     BASELINE_AGAIN,
     MIXER_ALONE,
     About,

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.analysis.claim_data import evidence
-from reports.analysis.verdict import ClaimOutcome, Verdict
-from reports.document import Drawing, capitalized, listed, readable
-from reports.pages.summary import SMOKE, why_no_verdict
-from reports.plots.scores import score_figure
-from reports.plots.style import MAX_LINES
-from reports.plots.tradeoff import state_figure
-from reports.results.axis_values import belongs
-from reports.results.series import Series
-from reports.results.variant_labels import shown_name, shown_variants
-from reports.sections.axis_series import axis_figure, label_series
-from reports.sections.scaling_law import law_figure, law_groups, law_in_words
-from reports.stats.intervals import as_interval, for_estimates, mean_interval, paired_differences
-from reports.tables.comparison import primary
-from suite.schema import MIXER_ALONE, About
+from bakeoff.reports.analysis.claim_data import evidence
+from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict
+from bakeoff.reports.document import Drawing, capitalized, listed, readable
+from bakeoff.reports.pages.summary import SMOKE, why_no_verdict
+from bakeoff.reports.plots.scores import score_figure
+from bakeoff.reports.plots.style import MAX_LINES
+from bakeoff.reports.plots.tradeoff import state_figure
+from bakeoff.reports.results.axis_values import belongs
+from bakeoff.reports.results.series import Series
+from bakeoff.reports.results.variant_labels import shown_name, shown_variants
+from bakeoff.reports.sections.axis_series import axis_figure, label_series
+from bakeoff.reports.sections.scaling_law import law_figure, law_groups, law_in_words
+from bakeoff.reports.stats.intervals import (
+    as_interval,
+    for_estimates,
+    mean_interval,
+    paired_differences,
+)
+from bakeoff.reports.tables.comparison import primary
+from bakeoff.suite.schema import MIXER_ALONE, About
 
 MOST_DRAWN = 10  # variants that fit into a figure on one screen
 _SENTENCES = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from reports.document import NO_ENTRY, Column, Entry, Exhibit, Section, Table, column_rows
-from reports.stats.intervals import Estimate, Notation
-from suite.schema import About, Expense, Price
+from bakeoff.reports.document import NO_ENTRY, Column, Entry, Exhibit, Section, Table, column_rows
+from bakeoff.reports.stats.intervals import Estimate, Notation
+from bakeoff.suite.schema import About, Expense, Price
 
 _ALL = "all trials"
 _J_PER_KWH = 3.6e6

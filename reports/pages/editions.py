@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from reports.analysis.editions import date, in_words, own_values
-from reports.document import Column, Entry, Exhibit, Row, Section, Table, readable
-from reports.results.series import Series
-from reports.tables.comparison import columns, primary
-from reports.view import Sweep
-from suite.schema import About, Edition
+from bakeoff.reports.analysis.editions import date, in_words, own_values
+from bakeoff.reports.document import Column, Entry, Exhibit, Row, Section, Table, readable
+from bakeoff.reports.results.series import Series
+from bakeoff.reports.tables.comparison import columns, primary
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import About, Edition
 
 _TITLES = ("edition", "first planned", "settings", "trials", "baseline", "best", "verdict")
 _COLUMNS = ("first planned", "what differs from this page", "trials done", "verdict")

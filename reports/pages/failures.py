@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reports.results.axis_values import belongs
-from reports.results.reading import Reading
-from reports.results.series import Series, floors_of, never_searched, num_expected
-from suite.schema import FLOORS, About, Status
+from bakeoff.reports.results.axis_values import belongs
+from bakeoff.reports.results.reading import Reading
+from bakeoff.reports.results.series import Series, floors_of, never_searched, num_expected
+from bakeoff.suite.schema import FLOORS, About, Status
 
 MAX_FAILURES = 200  # shown on a page
 _FATES = {

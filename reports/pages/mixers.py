@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from reports.analysis.theory_gap import table_one
-from reports.document import Exhibit, Section, Table, View
-from reports.literature.speed import published_table
-from reports.plots.length_sweep import crossover_figure, growth_figure
-from reports.results.length_sweep import Axis, Growth, find, growths
-from reports.results.variant_labels import what_baseline_is
-from reports.tables.controls import controls_table, describe_controls, instruments
-from reports.tables.exponents import exponents_table, powers_in_words, theory_remarks
-from reports.tables.largest import failures_in_words, largest_table
-from reports.tables.length_sweep import (
+from bakeoff.reports.analysis.theory_gap import table_one
+from bakeoff.reports.document import Exhibit, Section, Table, View
+from bakeoff.reports.literature.speed import published_table
+from bakeoff.reports.plots.length_sweep import crossover_figure, growth_figure
+from bakeoff.reports.results.length_sweep import Axis, Growth, find, growths
+from bakeoff.reports.results.variant_labels import what_baseline_is
+from bakeoff.reports.tables.controls import controls_table, describe_controls, instruments
+from bakeoff.reports.tables.exponents import exponents_table, powers_in_words, theory_remarks
+from bakeoff.reports.tables.largest import failures_in_words, largest_table
+from bakeoff.reports.tables.length_sweep import (
     costs_table,
     crossover_table,
     crossovers_in_words,
@@ -30,7 +30,7 @@ from reports.tables.length_sweep import (
     use_in_words,
     utilisation_table,
 )
-from suite.schema import MIXER_ALONE, About, Provenance
+from bakeoff.suite.schema import MIXER_ALONE, About, Provenance
 
 _TIME, _MEMORY = "forward_backward_seconds", "forward_backward_peak_bytes"
 _FOLDED = {

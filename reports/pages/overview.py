@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reports.analysis.verdict import Verdict, judged_together
-from reports.escape import slug
-from reports.pages.answer import answer_in_words, best_in_words
-from reports.pages.summary import (
+from bakeoff.reports.analysis.verdict import Verdict, judged_together
+from bakeoff.reports.escape import slug
+from bakeoff.reports.pages.answer import answer_in_words, best_in_words
+from bakeoff.reports.pages.summary import (
     coverage_in_words,
     published_in_words,
     scale_in_words,
     stated_in_words,
     why_no_verdict,
 )
-from reports.tables.comparison import primary, whole_coverage
-from reports.view import Sweep
+from bakeoff.reports.tables.comparison import primary, whole_coverage
+from bakeoff.reports.view import Sweep
 
 _ALONE = "There is no other to be judged with, so nothing is corrected."
 _CHECKS = "A check holds by construction: it is judged alone, and no claim must be clearer for it."

@@ -13,10 +13,10 @@ from functools import partial
 
 import numpy as np
 
-from reports.document import Drawing, listed, readable
-from reports.escape import one_line, slug
-from reports.plots.heatmaps import COSINE_SHADES
-from reports.plots.images import (
+from bakeoff.reports.document import Drawing, listed, readable
+from bakeoff.reports.escape import one_line, slug
+from bakeoff.reports.plots.heatmaps import COSINE_SHADES
+from bakeoff.reports.plots.images import (
     LooksOf,
     Mosaic,
     Values,
@@ -24,9 +24,9 @@ from reports.plots.images import (
     looks_figure,
     mosaics_figure,
 )
-from reports.results.samples import Pictures, of_variants, pictures, texts
-from reports.results.variant_labels import MAX_SHOWN, shown_name
-from suite.schema import About, Sample, SampleKind
+from bakeoff.reports.results.samples import Pictures, of_variants, pictures, texts
+from bakeoff.reports.results.variant_labels import MAX_SHOWN, shown_name
+from bakeoff.suite.schema import About, Sample, SampleKind
 
 MOST_WRITERS, MOST_LOOKING = 7, 6  # variants in a figure
 _IMAGES = "The first validation image of each of the first {} classes, {}. "
@@ -72,7 +72,11 @@ _DRAWN = (
 )
 _ASKED = "asked for"
 _ACROSS = 8  # filters in a row
-_MOST_ACROSS, _MOST_OF_FINE, _FINE = 8, 4, 17  # must agree with `suite.probes.samples.vision`
+_MOST_ACROSS, _MOST_OF_FINE, _FINE = (
+    8,
+    4,
+    17,
+)  # must agree with `bakeoff.suite.probes.samples.vision`
 
 Makers = Mapping[str, Callable[[About, str], Iterator[Drawing]]]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from reports.document import (
+from bakeoff.reports.document import (
     Column,
     Drawing,
     Entry,
@@ -20,10 +20,10 @@ from reports.document import (
     column_rows,
     listed,
 )
-from reports.escape import one_line, slug
-from reports.pages.pictures import DRAWN, SEEN, WRITTEN, Makers
-from reports.pages.translations import alignments_exhibit, translations_exhibit
-from reports.plots.heatmaps import (
+from bakeoff.reports.escape import one_line, slug
+from bakeoff.reports.pages.pictures import DRAWN, SEEN, WRITTEN, Makers
+from bakeoff.reports.pages.translations import alignments_exhibit, translations_exhibit
+from bakeoff.reports.plots.heatmaps import (
     COSINE_SHADES,
     WEIGHT_SHADES,
     Panel,
@@ -31,7 +31,7 @@ from reports.plots.heatmaps import (
     grid_figure,
     one_row_a_layer,
 )
-from reports.results.samples import (
+from bakeoff.reports.results.samples import (
     HeadFocus,
     Matrix,
     at_distance,
@@ -41,9 +41,9 @@ from reports.results.samples import (
     of_variants,
     texts,
 )
-from reports.results.variant_labels import MAX_SHOWN, shown_name
-from reports.stats.intervals import Estimate
-from suite.schema import About, Sample, SampleKind
+from bakeoff.reports.results.variant_labels import MAX_SHOWN, shown_name
+from bakeoff.reports.stats.intervals import Estimate
+from bakeoff.suite.schema import About, Sample, SampleKind
 
 Maker = Callable[[About, str], Iterator[Exhibit]]
 

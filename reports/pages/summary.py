@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from reports.analysis.editions import date
-from reports.analysis.verdict import Verdict
-from reports.document import Exhibit, Section, capitalized, listed
-from reports.escape import one_line
-from reports.results.reading import Coverage
-from reports.results.variant_labels import what_baseline_is
-from suite.schema import MIXER_ALONE, About
+from bakeoff.reports.analysis.editions import date
+from bakeoff.reports.analysis.verdict import Verdict
+from bakeoff.reports.document import Exhibit, Section, capitalized, listed
+from bakeoff.reports.escape import one_line
+from bakeoff.reports.results.reading import Coverage
+from bakeoff.reports.results.variant_labels import what_baseline_is
+from bakeoff.suite.schema import MIXER_ALONE, About
 
 MOST_WORDS = 2_200  # in all unfolded sections; the rest of a page has some hundred more
 SMOKE = "smoke"

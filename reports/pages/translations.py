@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from reports.document import Column, Drawing, Entry, Exhibit, Table, column_rows
-from reports.escape import one_line, slug
-from reports.pages.pictures import how_many
-from reports.plots.alignments import alignment_figure
-from reports.plots.heatmaps import Panel
-from reports.results.samples import Matrix, matrices, of_variants, texts
-from reports.results.variant_labels import shown_name, what_baseline_is
-from reports.stats.intervals import Estimate
-from suite.schema import About, Sample
+from bakeoff.reports.document import Column, Drawing, Entry, Exhibit, Table, column_rows
+from bakeoff.reports.escape import one_line, slug
+from bakeoff.reports.pages.pictures import how_many
+from bakeoff.reports.plots.alignments import alignment_figure
+from bakeoff.reports.plots.heatmaps import Panel
+from bakeoff.reports.results.samples import Matrix, matrices, of_variants, texts
+from bakeoff.reports.results.variant_labels import shown_name, what_baseline_is
+from bakeoff.reports.stats.intervals import Estimate
+from bakeoff.suite.schema import About, Sample
 
 MOST_VARIANTS, MOST_SQUARES, NUM_UNFOLDED = 8, 6, 3
 SOURCE, REFERENCE = "source", "reference"

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports.document import Drawing
-from reports.escape import one_line
-from reports.plots.heatmaps import (
+from bakeoff.reports.document import Drawing
+from bakeoff.reports.escape import one_line
+from bakeoff.reports.plots.heatmaps import (
     WEIGHT_SHADES,
     Panel,
     draw_scale,
@@ -22,7 +22,15 @@ from reports.plots.heatmaps import (
     id_of,
     picture,
 )
-from reports.plots.style import FONT, INK, UNKNOWN_GLYPH, drawing_style, glyphs, label, to_svg
+from bakeoff.reports.plots.style import (
+    FONT,
+    INK,
+    UNKNOWN_GLYPH,
+    drawing_style,
+    glyphs,
+    label,
+    to_svg,
+)
 
 CONTINUES = "…"  # marks a piece that continues a word
 _WIDTH, _RIGHT, _TOP, _BOTTOM = 7.2, 0.45, 0.12, 0.62  # inches

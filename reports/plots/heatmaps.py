@@ -21,9 +21,17 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
-from reports.document import Drawing
-from reports.plots.style import GREY, INK, UNKNOWN_GLYPH, drawing_style, glyphs, label, to_svg
-from reports.results.samples import Matrix
+from bakeoff.reports.document import Drawing
+from bakeoff.reports.plots.style import (
+    GREY,
+    INK,
+    UNKNOWN_GLYPH,
+    drawing_style,
+    glyphs,
+    label,
+    to_svg,
+)
+from bakeoff.reports.results.samples import Matrix
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 7.2, 0.66, 0.2, 0.3, 0.72  # inches
 _GAP_ACROSS, _GAP_DOWN, _WIDEST = 0.22, 0.26, 2.2

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
-from reports.document import Drawing
-from reports.plots.heatmaps import Place, Shades, draw_scale, drawing_of, embedded, id_of
-from reports.plots.style import INK, drawing_style, label, to_svg
-from reports.results.samples import Pictures
+from bakeoff.reports.document import Drawing
+from bakeoff.reports.plots.heatmaps import Place, Shades, draw_scale, drawing_of, embedded, id_of
+from bakeoff.reports.plots.style import INK, drawing_style, label, to_svg
+from bakeoff.reports.results.samples import Pictures
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 7.2, 1.42, 0.05, 0.3, 0.62  # inches
 _GAP, _BETWEEN, _LARGEST = 0.07, 0.28, 0.95

@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from reports.document import Drawing, capitalized, readable
-from reports.escape import slug
-from reports.plots.line_chart import ChartLine, LineChart, LineStyle, PlotAxis, Stroke, draw
-from reports.plots.style import MAX_LINES, axis_title, caption, line_look
-from reports.results.axis_values import belongs
-from reports.results.series import Series, is_share
-from reports.results.variant_labels import shown_name
-from reports.stats.intervals import Estimate, mean_interval, share_interval
-from suite.schema import About, Better
+from bakeoff.reports.document import Drawing, capitalized, readable
+from bakeoff.reports.escape import slug
+from bakeoff.reports.plots.line_chart import ChartLine, LineChart, LineStyle, PlotAxis, Stroke, draw
+from bakeoff.reports.plots.style import MAX_LINES, axis_title, caption, line_look
+from bakeoff.reports.results.axis_values import belongs
+from bakeoff.reports.results.series import Series, is_share
+from bakeoff.reports.results.variant_labels import shown_name
+from bakeoff.reports.stats.intervals import Estimate, mean_interval, share_interval
+from bakeoff.suite.schema import About, Better
 
 _LARGEST = 1e100  # the square of a larger number overflows; such a value is dropped
 _COLUMNS = ("variant", "seed", "step", "value")
@@ -67,7 +67,7 @@ def learning_curves(about: About, points: pd.DataFrame, judged: Series) -> Curve
 
     Args:
         about: The sweep, which gives the order of the variants.
-        points: Points with the columns `suite.schema.CURVE_COLUMNS`.
+        points: Points with the columns `bakeoff.suite.schema.CURVE_COLUMNS`.
         judged: The task's score.
     """
     chosen = _chosen(points, judged)

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from matplotlib.ticker import LogLocator
 
-from reports.analysis.crossover import Crossover, crossover
-from reports.analysis.time_comparison import compare
-from reports.document import Drawing
-from reports.escape import slug
-from reports.plots.line_chart import (
+from bakeoff.reports.analysis.crossover import Crossover, crossover
+from bakeoff.reports.analysis.time_comparison import compare
+from bakeoff.reports.document import Drawing
+from bakeoff.reports.escape import slug
+from bakeoff.reports.plots.line_chart import (
     ChartLine,
     LineChart,
     LineStyle,
@@ -23,12 +23,12 @@ from reports.plots.line_chart import (
     draw,
     evenly_spaced,
 )
-from reports.plots.style import GREY, INK, MAX_LINES, caption, label, line_look, with_unit
-from reports.results.length_sweep import Growth
-from reports.results.reading import median_of
-from reports.results.variant_labels import shown_name, what_baseline_is
-from reports.stats.intervals import Estimate, as_ratio
-from suite.schema import MIXER_ALONE, About
+from bakeoff.reports.plots.style import GREY, INK, MAX_LINES, caption, label, line_look, with_unit
+from bakeoff.reports.results.length_sweep import Growth
+from bakeoff.reports.results.reading import median_of
+from bakeoff.reports.results.variant_labels import shown_name, what_baseline_is
+from bakeoff.reports.stats.intervals import Estimate, as_ratio
+from bakeoff.suite.schema import MIXER_ALONE, About
 
 _GUIDES = {1: ("grows with n", (0, (1, 1.6))), 2: ("grows with n²", (0, (5, 2, 1, 2)))}
 _EVEN = {"color": INK, "linestyle": "-", "linewidth": 1.3, "zorder": 2}

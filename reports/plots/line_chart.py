@@ -16,10 +16,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, Locator, MaxNLocator, NullLocator
 
-from reports.document import Drawing
-from reports.plots.style import drawing_style, label, line_look, marker, to_svg
-from reports.results.variant_labels import MAX_LETTERS
-from reports.stats.intervals import Estimate
+from bakeoff.reports.document import Drawing
+from bakeoff.reports.plots.style import drawing_style, label, line_look, marker, to_svg
+from bakeoff.reports.results.variant_labels import MAX_LETTERS
+from bakeoff.reports.stats.intervals import Estimate
 
 Look = Mapping[str, Any]  # keyword arguments of matplotlib's `plot`
 _MAX_TICKS = 9

@@ -14,15 +14,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from reports.document import Drawing, capitalized, readable
-from reports.escape import slug
-from reports.plots.style import BLUE, GREY, INK, axis_title, drawing_style, label, to_svg
-from reports.results.axis_values import belongs
-from reports.results.reading import Coverage, coverage
-from reports.results.series import Series, floors_of, is_bound, num_expected
-from reports.results.variant_labels import shown_name
-from reports.stats.intervals import as_interval, for_quantities, for_scores
-from suite.schema import MIXER_ALONE, About
+from bakeoff.reports.document import Drawing, capitalized, readable
+from bakeoff.reports.escape import slug
+from bakeoff.reports.plots.style import BLUE, GREY, INK, axis_title, drawing_style, label, to_svg
+from bakeoff.reports.results.axis_values import belongs
+from bakeoff.reports.results.reading import Coverage, coverage
+from bakeoff.reports.results.series import Series, floors_of, is_bound, num_expected
+from bakeoff.reports.results.variant_labels import shown_name
+from bakeoff.reports.stats.intervals import as_interval, for_quantities, for_scores
+from bakeoff.suite.schema import MIXER_ALONE, About
 
 MAX_ROWS = 60  # with more rows, a table is easier to read
 _CAPTION = (

@@ -25,9 +25,9 @@ from matplotlib import font_manager
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from reports.document import readable
-from reports.escape import one_line
-from reports.stats.intervals import for_quantities
+from bakeoff.reports.document import readable
+from bakeoff.reports.escape import one_line
+from bakeoff.reports.stats.intervals import for_quantities
 
 MAX_LINES = 12  # in one chart
 _MOST_LINES = 4  # in a label

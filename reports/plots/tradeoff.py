@@ -14,16 +14,24 @@ from dataclasses import dataclass
 
 from matplotlib.ticker import FixedLocator, Locator, LogLocator, MaxNLocator
 
-from reports.analysis.cost import STATE, VariantCost, variant_costs
-from reports.document import Drawing, Exhibit, View, capitalized, listed, readable
-from reports.escape import slug
-from reports.plots.line_chart import LineChart, PlotAxis, Stroke, draw
-from reports.plots.style import GREY, MAX_LINES, axis_title, caption, line_look, marker, with_unit
-from reports.results.axis_values import belongs
-from reports.results.series import Series
-from reports.results.variant_labels import shown_name
-from reports.stats.intervals import for_quantities
-from suite.schema import About
+from bakeoff.reports.analysis.cost import STATE, VariantCost, variant_costs
+from bakeoff.reports.document import Drawing, Exhibit, View, capitalized, listed, readable
+from bakeoff.reports.escape import slug
+from bakeoff.reports.plots.line_chart import LineChart, PlotAxis, Stroke, draw
+from bakeoff.reports.plots.style import (
+    GREY,
+    MAX_LINES,
+    axis_title,
+    caption,
+    line_look,
+    marker,
+    with_unit,
+)
+from bakeoff.reports.results.axis_values import belongs
+from bakeoff.reports.results.series import Series
+from bakeoff.reports.results.variant_labels import shown_name
+from bakeoff.reports.stats.intervals import for_quantities
+from bakeoff.suite.schema import About
 
 _WIDE = 8.0  # ratio of the largest to the smallest cost above which the axis is logarithmic
 _WIDE_STATE = 2.0  # the same for state sizes, which are doubled rather than added to

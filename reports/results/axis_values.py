@@ -1,7 +1,8 @@
 """Read the values of an ablation's variants on its axes.
 
 A plan stores them as data: `About.axis_values`, `About.named_axes`. Results of older versions do
-not have them, and the values are parsed from the labels instead (`suite.schema.old_labels`).
+not have them, and the values are parsed from the labels instead
+(`bakeoff.suite.schema.old_labels`).
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 import pyarrow as pa
 
-from suite.schema import About
-from suite.schema.old_labels import Value, tasks_in, value_in, values_in
+from bakeoff.suite.schema import About
+from bakeoff.suite.schema.old_labels import Value, tasks_in, value_in, values_in
 
 PREFIX = "axis_"  # prefix of the column names
 _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?")

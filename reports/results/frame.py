@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
-from reports.escape import without_passwords
-from reports.results.axis_values import arrow_array, columns_of
-from suite.schema import LATE_IN_SAMPLES, About, Better, in_present_words
-from suite.schema.training import without_idle
+from bakeoff.reports.escape import without_passwords
+from bakeoff.reports.results.axis_values import arrow_array, columns_of
+from bakeoff.suite.schema import LATE_IN_SAMPLES, About, Better, in_present_words
+from bakeoff.suite.schema.training import without_idle
 
 RESULT_COLUMNS = (
     "ablation",

@@ -13,8 +13,8 @@ from typing import Literal
 
 import pandas as pd
 
-from reports.results.axis_values import values_of
-from reports.results.reading import (
+from bakeoff.reports.results.axis_values import values_of
+from bakeoff.reports.results.reading import (
     Reading,
     coordinates,
     first_of_seeds,
@@ -22,8 +22,8 @@ from reports.results.reading import (
     reading_of,
     resolution_of,
 )
-from reports.results.series import is_bound
-from suite.schema import BASELINE_AGAIN, CONTROLS, MIXER_ALONE, About, Status
+from bakeoff.reports.results.series import is_bound
+from bakeoff.suite.schema import BASELINE_AGAIN, CONTROLS, MIXER_ALONE, About, Status
 
 Axis = Literal["length", "dim", "batch", "threads"]
 AXIS_SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}  # the axes of theory's formulas
@@ -58,7 +58,7 @@ class Growth:
         readings: Variant -> place -> one reading per process; a single one for counts and memory.
         places: Every coordinate at which any variant has a reading, ascending.
         resolutions: For times, place -> the log ratio that the baseline showed against itself; see
-            `reports.results.reading.resolution_of`.
+            `bakeoff.reports.results.reading.resolution_of`.
     """
 
     metric: str
@@ -105,7 +105,7 @@ def growths(about: About, results: pd.DataFrame) -> tuple[Growth, ...]:
 
     Args:
         about: The description of the sweep; it gives the order of the variants.
-        results: Columns as `suite.schema.RESULT_COLUMNS`; rows of tasks are left out.
+        results: Columns as `bakeoff.suite.schema.RESULT_COLUMNS`; rows of tasks are left out.
     """
     found: dict[_Key, dict[str, dict[int, list[Reading]]]] = {}
     for row in results[results["task"] == MIXER_ALONE].to_dict("records"):

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from reports.stats.intervals import Estimate, mean_interval, median_range
-from suite.schema import Status
-from suite.schema.old_labels import Value, values_in
+from bakeoff.reports.stats.intervals import Estimate, mean_interval, median_range
+from bakeoff.suite.schema import Status
+from bakeoff.suite.schema.old_labels import Value, values_in
 
 _LARGEST = 1e100  # squares of larger numbers overflow; they count as missing
 NOISY_MEANING = (

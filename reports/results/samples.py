@@ -14,8 +14,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.results.variant_labels import MAX_SHOWN, shown_variants
-from suite.schema import About, Sample, SampleKind
+from bakeoff.reports.results.variant_labels import MAX_SHOWN, shown_variants
+from bakeoff.suite.schema import About, Sample, SampleKind
 
 _TITLE = re.compile(r"(encoder |decoder |)layer ([1-9]\d{0,3}), head ([1-9]\d{0,3})")
 _MAX_SIDE, _MAX_PICTURES = 256, 64

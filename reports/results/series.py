@@ -15,9 +15,9 @@ from functools import cached_property
 
 import pandas as pd
 
-from reports.results.reading import Reading, first_of_seeds, reading_of, resolution_of
-from reports.stats.intervals import CONFIDENCE, Estimate, mean_interval, share_interval
-from suite.schema import (
+from bakeoff.reports.results.reading import Reading, first_of_seeds, reading_of, resolution_of
+from bakeoff.reports.stats.intervals import CONFIDENCE, Estimate, mean_interval, share_interval
+from bakeoff.suite.schema import (
     BASELINE_AGAIN,
     CONTROLS,
     FLOORS,
@@ -167,7 +167,7 @@ def all_series(about: About, results: pd.DataFrame) -> tuple[Series, ...]:
     """Return every series of a sweep, in the order of `about`'s tasks, probes and metrics.
 
     Series of the mixers alone are included, one per coordinate, and count towards coverage.
-    Controls of an instrument (`suite.schema.CONTROLS`) are included, too, but do not count.
+    Controls of an instrument (`bakeoff.suite.schema.CONTROLS`) are included, too, but do not count.
 
     A metric that depends on the machine has one series per environment. A metric that a variant has
     at several coordinates has one series per coordinate.
@@ -203,9 +203,9 @@ def _with_resolution(series: Series, resolutions: Mapping[_Place, float]) -> Ser
 def compared(measured: Sequence[Series]) -> tuple[Series, ...]:
     """Return the series of a comparison: whole scores, and other metrics with few coordinates.
 
-    The other series have figures of their own (`reports.sections.axis_series`), and still count as
-    coverage; numbers of sentences are shown there, with the parts. A task that would have no series
-    left keeps each metric at its last coordinate.
+    The other series have figures of their own (`bakeoff.reports.sections.axis_series`), and still
+    count as coverage; numbers of sentences are shown there, with the parts. A task that would have
+    no series left keeps each metric at its last coordinate.
     """
     left_out = {id(series) for series in left_out_of_comparison(measured)}
     kept = [s for s in measured if id(s) not in left_out and s.metric != NUM_SENTENCES]

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.document import readable
-from reports.results.axis_values import (
+from bakeoff.reports.document import readable
+from bakeoff.reports.results.axis_values import (
     all_values_of,
     as_text,
     belongs,
@@ -23,8 +23,8 @@ from reports.results.axis_values import (
     value_of_baseline,
     values_of,
 )
-from suite.schema import About
-from suite.schema.old_labels import Value
+from bakeoff.suite.schema import About
+from bakeoff.suite.schema.old_labels import Value
 
 AS_BASELINE = "as the baseline"
 _Named = Mapping[str, Value]

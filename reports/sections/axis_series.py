@@ -19,8 +19,8 @@ from typing import Any
 
 from matplotlib.ticker import LogLocator
 
-from reports.analysis.cost import setting
-from reports.document import (
+from bakeoff.reports.analysis.cost import setting
+from bakeoff.reports.document import (
     Column,
     Drawing,
     Entry,
@@ -32,8 +32,8 @@ from reports.document import (
     listed,
     readable,
 )
-from reports.escape import slug
-from reports.plots.line_chart import (
+from bakeoff.reports.escape import slug
+from bakeoff.reports.plots.line_chart import (
     ChartLine,
     LineChart,
     LineStyle,
@@ -42,20 +42,20 @@ from reports.plots.line_chart import (
     draw,
     evenly_spaced,
 )
-from reports.plots.style import GREY, MAX_LINES, axis_title, caption, label
-from reports.results.axis_values import belongs, number, value_of_baseline
-from reports.results.reading import coordinates
-from reports.results.series import Series, left_out_of_comparison, num_expected
-from reports.results.variant_labels import (
+from bakeoff.reports.plots.style import GREY, MAX_LINES, axis_title, caption, label
+from bakeoff.reports.results.axis_values import belongs, number, value_of_baseline
+from bakeoff.reports.results.reading import coordinates
+from bakeoff.reports.results.series import Series, left_out_of_comparison, num_expected
+from bakeoff.reports.results.variant_labels import (
     MAX_LETTERS,
     LabelAxis,
     label_axis,
     shown_name,
     what_baseline_is,
 )
-from reports.stats.intervals import Estimate, as_interval, for_estimates
-from reports.tables.comparison import ARROWS, PARTIAL
-from suite.schema import CONTROLS, LEARNING_RATE, MIXER_ALONE, NUM_SENTENCES, About, Better
+from bakeoff.reports.stats.intervals import Estimate, as_interval, for_estimates
+from bakeoff.reports.tables.comparison import ARROWS, PARTIAL
+from bakeoff.suite.schema import CONTROLS, LEARNING_RATE, MIXER_ALONE, NUM_SENTENCES, About, Better
 
 LENGTH = "length"
 ASKED = "asked"  # a coordinate whose value is the target of the metric

@@ -2,7 +2,7 @@
 
 An ablation names the axes along which size and data grow, and the values that it holds out. The
 variants that agree on all other axes form a group, with a law of its own
-(`reports.analysis.scaling_law`). Held-out trainings are never among the points of a fit.
+(`bakeoff.reports.analysis.scaling_law`). Held-out trainings are never among the points of a fit.
 
 Hoffmann et al. 2022 (arXiv:2203.15556), approach 2, train many sizes to the same FLOPs. Here the
 loss of a size is interpolated between its own trainings, linearly on logarithmic axes; each of
@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import FixedLocator, LogLocator
 
-from reports.analysis.cost import setting, variant_costs
-from reports.analysis.scaling_law import (
+from bakeoff.reports.analysis.cost import setting, variant_costs
+from bakeoff.reports.analysis.scaling_law import (
     FittedLaw,
     Quantity,
     ScalingPoint,
@@ -33,7 +33,7 @@ from reports.analysis.scaling_law import (
     fitted_law,
     fitted_number,
 )
-from reports.document import (
+from bakeoff.reports.document import (
     NO_ENTRY,
     Column,
     Drawing,
@@ -48,13 +48,13 @@ from reports.document import (
     listed,
     readable,
 )
-from reports.escape import slug
-from reports.literature.csv import rows_of
-from reports.plots.line_chart import LineChart, PlotAxis, Stroke, draw
-from reports.plots.style import MAX_LINES, axis_title, caption, line_look, marker, with_unit
-from reports.results.axis_values import as_text, number, values_of
-from reports.results.series import Series, num_expected
-from reports.stats.intervals import (
+from bakeoff.reports.escape import slug
+from bakeoff.reports.literature.csv import rows_of
+from bakeoff.reports.plots.line_chart import LineChart, PlotAxis, Stroke, draw
+from bakeoff.reports.plots.style import MAX_LINES, axis_title, caption, line_look, marker, with_unit
+from bakeoff.reports.results.axis_values import as_text, number, values_of
+from bakeoff.reports.results.series import Series, num_expected
+from bakeoff.reports.stats.intervals import (
     CONFIDENCE,
     Estimate,
     Notation,
@@ -63,10 +63,10 @@ from reports.stats.intervals import (
     mean_interval,
     rounded,
 )
-from reports.stats.log_means import Array
-from reports.tables.comparison import PARTIAL
-from suite.schema import About
-from suite.schema.old_labels import Value
+from bakeoff.reports.stats.log_means import Array
+from bakeoff.reports.tables.comparison import PARTIAL
+from bakeoff.suite.schema import About
+from bakeoff.suite.schema.old_labels import Value
 
 _UNIT = "bit"
 _PARAMETERS, _FLOPS, _LENGTH = "num_parameters", "forward_flops", "length"

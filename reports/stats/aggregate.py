@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri, stdtrit
 
-from reports.stats.intervals import CONFIDENCE, Estimate
+from bakeoff.reports.stats.intervals import CONFIDENCE, Estimate
 
 NUM_RESAMPLES = 4000
 MIN_TASKS_TO_TRIM = 3

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
-from reports.stats.intervals import CONFIDENCE, Estimate, rounded
+from bakeoff.reports.stats.intervals import CONFIDENCE, Estimate, rounded
 
 Array = npt.NDArray[np.float64]
 _NUM_DRAWS = 2000

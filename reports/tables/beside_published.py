@@ -13,9 +13,9 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.analysis.cost import TRAINING_STEP
-from reports.analysis.time_comparison import TimeComparison, compare
-from reports.document import (
+from bakeoff.reports.analysis.cost import TRAINING_STEP
+from bakeoff.reports.analysis.time_comparison import TimeComparison, compare
+from bakeoff.reports.document import (
     NO_ENTRY,
     Column,
     Entry,
@@ -25,13 +25,13 @@ from reports.document import (
     column_rows,
     readable,
 )
-from reports.literature.scores import Counterpart, PrintedScore, counterparts
-from reports.literature.speed import Printed, printed
-from reports.results.axis_values import belongs
-from reports.results.reading import is_noisy
-from reports.results.series import Series, num_expected
-from reports.results.variant_labels import what_baseline_is
-from reports.stats.intervals import (
+from bakeoff.reports.literature.scores import Counterpart, PrintedScore, counterparts
+from bakeoff.reports.literature.speed import Printed, printed
+from bakeoff.reports.results.axis_values import belongs
+from bakeoff.reports.results.reading import is_noisy
+from bakeoff.reports.results.series import Series, num_expected
+from bakeoff.reports.results.variant_labels import what_baseline_is
+from bakeoff.reports.stats.intervals import (
     Estimate,
     Notation,
     as_interval,
@@ -41,8 +41,8 @@ from reports.stats.intervals import (
     paired_ratio,
     share_interval,
 )
-from reports.tables.comparison import ARROWS, PARTIAL, no_number, time_marks
-from suite.schema import About
+from bakeoff.reports.tables.comparison import ARROWS, PARTIAL, no_number, time_marks
+from bakeoff.suite.schema import About
 
 _TITLE = "Scores, speed and memory beside the published ones"
 _INTRODUCTION = (

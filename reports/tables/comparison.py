@@ -10,13 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from reports.analysis.cost import TRAINING_STEP, cost_column
-from reports.analysis.gate import below_floor
-from reports.analysis.time_comparison import TimeComparison, TimeOutcome, compare
-from reports.document import NO_ENTRY, Column, Entry, Mark, Row, Table, column_rows, readable
-from reports.results.axis_values import belongs
-from reports.results.reading import NOISY_MEANING, Coverage, Reading, coverage, is_noisy, median_of
-from reports.results.series import (
+from bakeoff.reports.analysis.cost import TRAINING_STEP, cost_column
+from bakeoff.reports.analysis.gate import below_floor
+from bakeoff.reports.analysis.time_comparison import TimeComparison, TimeOutcome, compare
+from bakeoff.reports.document import (
+    NO_ENTRY,
+    Column,
+    Entry,
+    Mark,
+    Row,
+    Table,
+    column_rows,
+    readable,
+)
+from bakeoff.reports.results.axis_values import belongs
+from bakeoff.reports.results.reading import (
+    NOISY_MEANING,
+    Coverage,
+    Reading,
+    coverage,
+    is_noisy,
+    median_of,
+)
+from bakeoff.reports.results.series import (
     FLOOR_NOTE,
     FLOORS_FOOTNOTE,
     Series,
@@ -25,8 +41,8 @@ from reports.results.series import (
     num_expected,
     timings_of,
 )
-from reports.results.variant_labels import what_baseline_is
-from reports.stats.intervals import (
+from bakeoff.reports.results.variant_labels import what_baseline_is
+from bakeoff.reports.stats.intervals import (
     Estimate,
     Notation,
     as_interval,
@@ -35,7 +51,7 @@ from reports.stats.intervals import (
     paired_differences,
     paired_ratio,
 )
-from suite.schema import About, Better, Status, metric_title
+from bakeoff.suite.schema import About, Better, Status, metric_title
 
 PARTIAL = Mark(sign="†", name="partial", meaning="Mean over the seeds that ended well.")
 NOISY = Mark(sign="‡", name="noisy", meaning=NOISY_MEANING)

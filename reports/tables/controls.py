@@ -14,8 +14,8 @@ from functools import partial
 
 import pandas as pd
 
-from reports.analysis.exponent import exponent, which_growth
-from reports.analysis.time_comparison import (
+from bakeoff.reports.analysis.exponent import exponent, which_growth
+from bakeoff.reports.analysis.time_comparison import (
     Share,
     TimeComparison,
     false_alarms,
@@ -23,13 +23,13 @@ from reports.analysis.time_comparison import (
     judge_ratio,
     smallest_detectable_effect,
 )
-from reports.document import NO_ENTRY, Column, Entry, Table, column_rows
-from reports.results.length_sweep import Growth, find
-from reports.results.reading import Reading
-from reports.results.series import Series, all_series, timings_of
-from reports.stats.intervals import Estimate, as_interval, as_percent, as_quantity
-from reports.tables.comparison import machine_in_words
-from suite.schema import (
+from bakeoff.reports.document import NO_ENTRY, Column, Entry, Table, column_rows
+from bakeoff.reports.results.length_sweep import Growth, find
+from bakeoff.reports.results.reading import Reading
+from bakeoff.reports.results.series import Series, all_series, timings_of
+from bakeoff.reports.stats.intervals import Estimate, as_interval, as_percent, as_quantity
+from bakeoff.reports.tables.comparison import machine_in_words
+from bakeoff.suite.schema import (
     BASELINE_AGAIN,
     BASELINE_SLOWED,
     CONTROLS,
@@ -102,7 +102,7 @@ def instruments(about: About, results: pd.DataFrame, environment_id: str) -> lis
 
     Args:
         about: The sweep, which gives the order of tasks and probes.
-        results: Results with the columns `suite.schema.RESULT_COLUMNS`.
+        results: Results with the columns `bakeoff.suite.schema.RESULT_COLUMNS`.
         environment_id: The environment of the mixers alone.
     """
     rows = results[(results["metric"] == BASELINE_AGAIN) & results["value"].notna()]

@@ -9,14 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from reports.analysis.exponent import Exponent
-from reports.analysis.theory_gap import FLOPS, MEMORY, PATH, STEPS, TIME, TableOneRow, theory_gaps
-from reports.document import NO_ENTRY, Column, Entry, Mark, Remark, Table, capitalized
-from reports.results.length_sweep import AXIS_SYMBOLS, find
-from reports.results.variant_labels import shown_name
-from reports.stats.intervals import Estimate, as_interval
-from reports.tables.comparison import table_of_variants
-from suite.schema import MIXER_ALONE, About
+from bakeoff.reports.analysis.exponent import Exponent
+from bakeoff.reports.analysis.theory_gap import (
+    FLOPS,
+    MEMORY,
+    PATH,
+    STEPS,
+    TIME,
+    TableOneRow,
+    theory_gaps,
+)
+from bakeoff.reports.document import NO_ENTRY, Column, Entry, Mark, Remark, Table, capitalized
+from bakeoff.reports.results.length_sweep import AXIS_SYMBOLS, find
+from bakeoff.reports.results.variant_labels import shown_name
+from bakeoff.reports.stats.intervals import Estimate, as_interval
+from bakeoff.reports.tables.comparison import table_of_variants
+from bakeoff.suite.schema import MIXER_ALONE, About
 
 _TITLES = {TIME: "time", FLOPS: "FLOPs", MEMORY: "memory"}
 _NOISY = Mark(

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from reports.document import NO_ENTRY, Column, Entry, Table, readable
-from reports.results.reading import Reading, coordinates, reading_of
-from reports.results.variant_labels import shown_name
-from reports.stats.intervals import Estimate, as_quantity, median_range
-from reports.tables.comparison import table_of_variants
-from suite.schema import MIXER_ALONE, About, Status
+from bakeoff.reports.document import NO_ENTRY, Column, Entry, Table, readable
+from bakeoff.reports.results.reading import Reading, coordinates, reading_of
+from bakeoff.reports.results.variant_labels import shown_name
+from bakeoff.reports.stats.intervals import Estimate, as_quantity, median_range
+from bakeoff.reports.tables.comparison import table_of_variants
+from bakeoff.suite.schema import MIXER_ALONE, About, Status
 
 _TIME, _RATE = "forward_backward_seconds", "decode_tokens_per_second"
 _Places = Mapping[int, Sequence[Reading]]  # the readings of one variant, ascending

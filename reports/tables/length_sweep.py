@@ -12,14 +12,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from reports.analysis.crossover import CrossoverKind, crossover
-from reports.analysis.theory_gap import COPY_PEAK, MATRIX_PEAK, TIME, flops_per_second, machine_peak
-from reports.analysis.time_comparison import TimeOutcome, compare
-from reports.document import NO_ENTRY, Column, Entry, Table, capitalized, listed
-from reports.escape import slug
-from reports.results.length_sweep import Growth, find, is_written_out, measured_in, place_label
-from reports.results.variant_labels import shown_name
-from reports.stats.intervals import (
+from bakeoff.reports.analysis.crossover import CrossoverKind, crossover
+from bakeoff.reports.analysis.theory_gap import (
+    COPY_PEAK,
+    MATRIX_PEAK,
+    TIME,
+    flops_per_second,
+    machine_peak,
+)
+from bakeoff.reports.analysis.time_comparison import TimeOutcome, compare
+from bakeoff.reports.document import NO_ENTRY, Column, Entry, Table, capitalized, listed
+from bakeoff.reports.escape import slug
+from bakeoff.reports.results.length_sweep import (
+    Growth,
+    find,
+    is_written_out,
+    measured_in,
+    place_label,
+)
+from bakeoff.reports.results.variant_labels import shown_name
+from bakeoff.reports.stats.intervals import (
     Estimate,
     Notation,
     as_interval,
@@ -29,8 +41,8 @@ from reports.stats.intervals import (
     for_quantities,
     median_range,
 )
-from reports.tables.comparison import no_number, table_of_variants, time_marks
-from suite.schema import MIXER_ALONE, About
+from bakeoff.reports.tables.comparison import no_number, table_of_variants, time_marks
+from bakeoff.suite.schema import MIXER_ALONE, About
 
 _REST = re.compile(r" (?=[\[(])|(?<=\d), (?=where)")  # before the interval, or a remark
 _UNSURE = (CrossoverKind.NOISY, CrossoverKind.NOT_MEASURED, CrossoverKind.UNDECIDED)

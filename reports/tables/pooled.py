@@ -1,7 +1,7 @@
 """Tabulate scores over all tasks together, if several tasks have the same metric.
 
 Tasks have equal weights. The interval of a pooled difference is a bootstrap over seeds, stratified
-by task (`reports.stats.aggregate`); a variant that lacks a task is not pooled.
+by task (`bakeoff.reports.stats.aggregate`); a variant that lacks a task is not pooled.
 """
 
 from __future__ import annotations
@@ -10,17 +10,26 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.document import NO_ENTRY, Column, Entry, Exhibit, Mark, Table, capitalized, readable
-from reports.escape import slug
-from reports.results.axis_values import belongs
-from reports.results.series import Series, advantages, num_expected
-from reports.stats.aggregate import (
+from bakeoff.reports.document import (
+    NO_ENTRY,
+    Column,
+    Entry,
+    Exhibit,
+    Mark,
+    Table,
+    capitalized,
+    readable,
+)
+from bakeoff.reports.escape import slug
+from bakeoff.reports.results.axis_values import belongs
+from bakeoff.reports.results.series import Series, advantages, num_expected
+from bakeoff.reports.stats.aggregate import (
     MIN_TASKS_TO_TRIM,
     improvement,
     interquartile_mean,
     pooled_interval,
 )
-from reports.stats.intervals import (
+from bakeoff.reports.stats.intervals import (
     Estimate,
     Notation,
     as_interval,
@@ -28,8 +37,8 @@ from reports.stats.intervals import (
     for_estimates,
     paired_differences,
 )
-from reports.tables.comparison import ARROWS, primary, table_of_variants, tone
-from suite.schema import About, Better
+from bakeoff.reports.tables.comparison import ARROWS, primary, table_of_variants, tone
+from bakeoff.suite.schema import About, Better
 
 _MOST_VARIANTS = 500  # each needs thousands of draws
 _ALL_TASKS = "all tasks"

@@ -3,7 +3,7 @@
 This module sets the variables that Ray reads once, on import, before any module of this package
 imports it. A host that stops answering is given up after some ten seconds: the head detects this by
 its own health checks, but a driver only by the keep-alive of its connections, which takes seven
-minutes by default. `suite.cluster.address.authenticate` sets how a driver authenticates.
+minutes by default. `bakeoff.suite.cluster.address.authenticate` sets how a driver authenticates.
 """
 
 import os

@@ -8,15 +8,15 @@ import secrets
 import socket
 from urllib.parse import urlsplit
 
-from suite.cluster.head_client import (
+from bakeoff.suite.cluster.head_client import (
     HeadClient,
     check_head,
     how_to_give_a_token,
     is_loopback,
     token,
 )
-from suite.errors import RefusedError, UsageError
-from suite.events import Unavailable
+from bakeoff.suite.errors import RefusedError, UsageError
+from bakeoff.suite.events import Unavailable
 
 AUTO = "auto"  # the cluster that this process is part of
 _SECONDS_TO_CONNECT = 5.0

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from suite.schema import Resources
+from bakeoff.suite.schema import Resources
 
 MANY = 10_000  # nodes of a type without an upper limit
 _GIB = 2**30

@@ -1,4 +1,4 @@
-"""Collect the code that a cluster needs for a sweep: our four packages, and the user's own files.
+"""Collect the code that a cluster needs for a sweep: our package, and the user's own files.
 
 A cluster runs the submitter's code. The user's part of it is the ablation's file, and everything
 that it and its mixers import from outside the installed packages: a module's file, a package's
@@ -14,17 +14,16 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from models.model_spec import content_hash
-from suite.errors import QUIET
-from suite.import_order import OURS
-from suite.planning.own_modules import own_files, own_packages, refuse_unplanned
-from suite.provenance import COMMIT, commit
-from suite.schema import Plan
-from suite.spec import SpecError
+from bakeoff.models.model_spec import content_hash
+from bakeoff.suite.errors import QUIET
+from bakeoff.suite.places import PACKAGE
+from bakeoff.suite.planning.own_modules import own_files, own_packages, refuse_unplanned
+from bakeoff.suite.provenance import COMMIT, commit
+from bakeoff.suite.schema import Plan
+from bakeoff.suite.spec import SpecError
 
 _MOST_BYTES = 100 * 1024**2  # limit of one request to the dashboard of Ray 2.60
 _NEVER = frozenset({"__pycache__", "venv", "node_modules"})
@@ -37,12 +36,12 @@ class CodeBundle:
     """The code that a cluster needs.
 
     Attributes:
-        packages: The folders of our four packages.
+        package: The folder of our package.
         files: A folder with a copy of the user's own files; empty if there are none.
         names: The names of the ablations for `bakeoff run`, called in that folder.
     """
 
-    packages: tuple[Path, ...]
+    package: Path
     files: Path
     names: tuple[str, ...]
 
@@ -53,7 +52,11 @@ class CodeBundle:
 
     def digest(self) -> str:
         """Return the hash of the names and contents of all files that are sent."""
-        ours = [(folder.parent, file) for folder in self.packages for file in _files(folder)]
+        ours = [
+            (self.package.parent, file)
+            for folder in (self.package, *filter(Path.is_symlink, self.package.iterdir()))
+            for file in _files(folder)
+        ]
         own = [(self.files, self.files / name) for name in self.sizes()]
         return content_hash(
             sorted(
@@ -65,12 +68,12 @@ class CodeBundle:
     def runtime_env(self) -> dict[str, Any]:
         """Return the runtime environment for Ray's `submit_job` or `init`, which upload folders.
 
-        Our packages take precedence over those installed on the cluster. The driver starts in the
+        Our package takes precedence over the one installed on the cluster. The driver starts in the
         `working_dir`, and every worker imports from it. All users of the cluster can read all of
         it, so it must not contain secrets.
         """
         return {
-            "py_modules": [str(folder) for folder in self.packages],
+            "py_modules": [str(self.package)],
             "working_dir": str(self.files),
             "env_vars": {
                 COMMIT: commit(),
@@ -96,7 +99,7 @@ def bundle_code(plans: Sequence[Plan], folder: Path) -> CodeBundle:
     # This comes after copying, because a file may have been edited before it was copied.
     refuse_unplanned(plans)
     return CodeBundle(
-        packages=tuple(_folder_of(name) for name in OURS),
+        package=PACKAGE,
         files=folder,
         names=tuple(plan.about.ablation + ".py" * bool(plan.source_paths) for plan in plans),
     )
@@ -135,9 +138,3 @@ def _refuse_too_large(wanted: dict[str, Path]) -> None:
             f"to {sizes[largest] / 2**20:.0f}; at most {_MOST_BYTES // 2**20} MiB travel with a "
             "sweep. Move data out of the folder of your package."
         )
-
-
-def _folder_of(package: str) -> Path:
-    spec = find_spec(package)
-    assert spec is not None, f"the package `{package}` is part of this distribution"
-    return Path(next(iter(spec.submodule_search_locations or ())))

@@ -14,13 +14,13 @@ from pathlib import Path
 import ray
 from ray.exceptions import RayError
 
-from suite.cluster import ray_private
-from suite.cluster.code_bundle import bundle_code
-from suite.cluster.execute import RayExecutor
-from suite.events import ExecutorSettings, Unavailable
-from suite.execution.process_cleanup import process_cleanup
-from suite.provenance import num_cpus
-from suite.schema import Plan
+from bakeoff.suite.cluster import ray_private
+from bakeoff.suite.cluster.code_bundle import bundle_code
+from bakeoff.suite.cluster.execute import RayExecutor
+from bakeoff.suite.events import ExecutorSettings, Unavailable
+from bakeoff.suite.execution.process_cleanup import process_cleanup
+from bakeoff.suite.provenance import num_cpus
+from bakeoff.suite.schema import Plan
 
 _JOIN_ERRORS = (RayError, RuntimeError, ValueError, OSError)
 _OBJECT_STORE_BYTES = 150_000_000  # only specifications and results are transferred
@@ -36,7 +36,7 @@ _HEAD_WAIT = "RAY_gcs_server_port_wait_time_s"
 def started(settings: ExecutorSettings) -> Iterator[RayExecutor]:
     """Start Ray on this machine for the block, and yield an executor on it.
 
-    `suite.sweep.driver.executing` first sets the variables that Ray reads on import.
+    `bakeoff.suite.sweep.driver.executing` first sets the variables that Ray reads on import.
 
     Raises:
         Unavailable: If two starts fail, or if the names of its sockets would be too long.

@@ -1,7 +1,7 @@
 """Run trials as Ray Core tasks and yield their events, on a Ray of this machine or a cluster.
 
-Results come in completion order. `suite.cluster.retry` decides which failed attempts are repeated;
-every other outcome of a trial is its result.
+Results come in completion order. `bakeoff.suite.cluster.retry` decides which failed attempts are
+repeated; every other outcome of a trial is its result.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from functools import partial
 import ray
 from ray.exceptions import RayError
 
-from suite import stopping
-from suite.cluster import nodes, retry
-from suite.cluster.capacity import infeasible_reason, waiting_reason
-from suite.cluster.ray_private import remove_orphaned_groups
-from suite.cluster.ray_task import kill, node_of, submit
-from suite.cluster.retry import FailingNodes, FailureKind
-from suite.cluster.trial_queue import ExclusiveQueue, PackedQueue, TrialAttempt, TrialQueue
-from suite.events import (
+from bakeoff.suite import stopping
+from bakeoff.suite.cluster import nodes, retry
+from bakeoff.suite.cluster.capacity import infeasible_reason, waiting_reason
+from bakeoff.suite.cluster.ray_private import remove_orphaned_groups
+from bakeoff.suite.cluster.ray_task import kill, node_of, submit
+from bakeoff.suite.cluster.retry import FailingNodes, FailureKind
+from bakeoff.suite.cluster.trial_queue import ExclusiveQueue, PackedQueue, TrialAttempt, TrialQueue
+from bakeoff.suite.events import (
     Assignments,
     Event,
     ExecutorSettings,
@@ -33,10 +33,10 @@ from suite.events import (
     Waiting,
     eagerly_remark,
 )
-from suite.execution.output import with_left_output
-from suite.provenance import provenance
-from suite.schema import Resources, Result
-from suite.timeouts import SECONDS_OF_GRACE
+from bakeoff.suite.execution.output import with_left_output
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import Resources, Result
+from bakeoff.suite.timeouts import SECONDS_OF_GRACE
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_BETWEEN_REPORTS = 2.0

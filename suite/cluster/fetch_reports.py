@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from suite.cluster.head_client import HeadClient
-from suite.cluster.jobs import SUCCEEDED, Job, get_job
-from suite.events import Unavailable
+from bakeoff.suite.cluster.head_client import HeadClient
+from bakeoff.suite.cluster.jobs import SUCCEEDED, Job, get_job
+from bakeoff.suite.events import Unavailable
 
 _MARK = "bakeoff-reports "
 _MOST_BYTES = 64 * 2**20  # packed

@@ -27,7 +27,7 @@ from urllib.request import (
     build_opener,
 )
 
-from suite.events import Unavailable
+from bakeoff.suite.events import Unavailable
 
 _SECONDS = 5.0
 _SECONDS_OF_A_LONG_ANSWER = 30.0
@@ -123,7 +123,7 @@ def _check_alive(address: str) -> tuple[str, bytes]:
 
 @dataclass(frozen=True)
 class HeadClient:
-    """A client of the dashboard at a checked URL, see `suite.cluster.address.check_url`.
+    """A client of the dashboard at a checked URL, see `bakeoff.suite.cluster.address.check_url`.
 
     https://docs.ray.io/en/latest/cluster/running-applications/job-submission/rest.html
     """

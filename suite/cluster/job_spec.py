@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from models.model_spec import content_hash
-from suite.journal.status_message import STATUS_LINES
-from suite.provenance import installed_version
-from suite.spec import SpecError
-from suite.text import redact
-from suite.tracking.location import RefusedUri, check_tracking_uri, sqlite_path
+from bakeoff.models.model_spec import content_hash
+from bakeoff.suite.journal.status_message import STATUS_LINES
+from bakeoff.suite.provenance import installed_version
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.text import redact
+from bakeoff.suite.tracking.location import RefusedUri, check_tracking_uri, sqlite_path
 
 PREFIX = "bakeoff-"
 STARTER = "start_bakeoff.sh"
@@ -34,7 +34,7 @@ export {STATUS_LINES}=1
 for python in "$found" python3 python; do
     if [ -n "$python" ] && "$python" -c 'import importlib.util as u, sys
 sys.exit(u.find_spec("ray") is None)' 2>/dev/null; then
-        exec "$python" -m suite.cli "$@"
+        exec "$python" -m bakeoff.suite.cli "$@"
     fi
 done
 echo 'bakeoff: no Python with Ray was found on this node.' >&2

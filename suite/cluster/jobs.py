@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from suite.cluster.address import authenticate
-from suite.cluster.capacity import NodeShape
-from suite.cluster.code_bundle import CodeBundle
-from suite.cluster.head_client import HeadClient, NotThere, is_loopback
-from suite.cluster.job_spec import PREFIX, STARTER, STARTER_SCRIPT, JobSpec, split_id
-from suite.errors import FAILED
-from suite.events import Unavailable
+from bakeoff.suite.cluster.address import authenticate
+from bakeoff.suite.cluster.capacity import NodeShape
+from bakeoff.suite.cluster.code_bundle import CodeBundle
+from bakeoff.suite.cluster.head_client import HeadClient, NotThere, is_loopback
+from bakeoff.suite.cluster.job_spec import PREFIX, STARTER, STARTER_SCRIPT, JobSpec, split_id
+from bakeoff.suite.errors import FAILED
+from bakeoff.suite.events import Unavailable
 
 PENDING, RUNNING, SUCCEEDED = "PENDING", "RUNNING", "SUCCEEDED"
 _LIVE = (PENDING, RUNNING)

@@ -26,9 +26,9 @@ os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
 import ray
 from ray.exceptions import OutOfMemoryError
 
-from suite.cluster.capacity import asked_of_a_node
-from suite.cluster.worker import MARK, Mailbox, WorkerConfig, work
-from suite.events import (
+from bakeoff.suite.cluster.capacity import asked_of_a_node
+from bakeoff.suite.cluster.worker import MARK, Mailbox, WorkerConfig, work
+from bakeoff.suite.events import (
     Event,
     ExecutorSettings,
     Finished,
@@ -36,9 +36,9 @@ from suite.events import (
     Started,
     runs_own_code,
 )
-from suite.execution.output import with_left_output
-from suite.provenance import provenance
-from suite.schema import Point, Provenance, Resources, Result, Status, Trial
+from bakeoff.suite.execution.output import with_left_output
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import Point, Provenance, Resources, Result, Status, Trial
 
 _MOST_DEATHS = 2  # lost workers after which the trial still continues from its checkpoint
 _SECONDS_BETWEEN_LOOKS = 0.3

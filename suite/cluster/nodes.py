@@ -10,12 +10,12 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from suite.cluster import ray_private
-from suite.cluster.capacity import MANY, NodeShape, asked_of_a_node, slots
-from suite.cluster.trial_queue import TrialAttempt
-from suite.events import Unavailable
-from suite.provenance import provenance
-from suite.schema import Resources
+from bakeoff.suite.cluster import ray_private
+from bakeoff.suite.cluster.capacity import MANY, NodeShape, asked_of_a_node, slots
+from bakeoff.suite.cluster.trial_queue import TrialAttempt
+from bakeoff.suite.events import Unavailable
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import Resources
 
 TIMING = "timing"  # a resource that nodes may declare: then only these run timings, one trial each
 _SECONDS_TO_TRUST = 0.25

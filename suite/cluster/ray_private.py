@@ -19,7 +19,7 @@ from ray.core.generated import gcs_pb2
 from ray.job_config import JobConfig
 from ray.util.placement_group import PlacementGroup, remove_placement_group
 
-from suite.import_order import ROOT, program_folder
+from bakeoff.suite.places import PACKAGE, program_folder
 
 _SECONDS_TO_START_A_NODE = 60.0
 
@@ -41,12 +41,14 @@ class InstalledFirst(JobConfig):  # type: ignore[misc]
     """A job whose workers do not import from the driver's folders before the installed packages.
 
     Ray puts the folder of the program and the current one first on their path, unless the job has a
-    working directory. These entries stay only if our own packages are in those folders.
+    working directory. These entries stay only if our own package is in those folders.
     """
 
     def __init__(self) -> None:
-        is_needed = str(ROOT) in (os.getcwd(), program_folder())
-        super().__init__(_py_driver_sys_path=[str(ROOT)] if is_needed else [])
+        above = str(PACKAGE.parent)
+        super().__init__(
+            _py_driver_sys_path=[above] if above in (os.getcwd(), program_folder()) else []
+        )
 
     def _runtime_env_has_working_dir(self) -> bool:
         return True

@@ -16,13 +16,13 @@ import ray
 from ray.util import get_node_ip_address
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from suite.cluster.capacity import accelerator
-from suite.cluster.nodes import TIMING, live_nodes
-from suite.cluster.ray_private import end_process_after_this_task
-from suite.cluster.trial_queue import TrialAttempt
-from suite.events import Event, ExecutorSettings, Remarked, runs_own_code
-from suite.schema import Resources, Trial
-from suite.stopping import TrainingStopped
+from bakeoff.suite.cluster.capacity import accelerator
+from bakeoff.suite.cluster.nodes import TIMING, live_nodes
+from bakeoff.suite.cluster.ray_private import end_process_after_this_task
+from bakeoff.suite.cluster.trial_queue import TrialAttempt
+from bakeoff.suite.events import Event, ExecutorSettings, Remarked, runs_own_code
+from bakeoff.suite.schema import Resources, Trial
+from bakeoff.suite.stopping import TrainingStopped
 
 _SECONDS_TO_KILL = 5.0
 _MOST_CALLS = 1_000_000  # calls of a shared process
@@ -97,11 +97,11 @@ def _own_environment(attempt: TrialAttempt) -> dict[str, Any]:
 def _stream_trial(
     trial: Trial, resources: Resources, settings: ExecutorSettings, why_eager: str = ""
 ) -> Iterator[Event]:
-    from suite.execution.output import captured_output, with_output
-    from suite.execution.planned_code import import_only
-    from suite.execution.trial import run_trial
-    from suite.timeouts import limited
-    from suite.training.checkpoint import checkpointer_for
+    from bakeoff.suite.execution.output import captured_output, with_output
+    from bakeoff.suite.execution.planned_code import import_only
+    from bakeoff.suite.execution.trial import run_trial
+    from bakeoff.suite.timeouts import limited
+    from bakeoff.suite.training.checkpoint import checkpointer_for
 
     if runs_own_code(trial):
         import_only(settings.code)
@@ -124,8 +124,8 @@ def _stream_trial_guarded(
     """Stream a trial in a shared process; end the process if the trial changed it."""
     import torch
 
-    import suite.execution.trial  # noqa: F401 - first, so that nothing of ours is imported between
-    from suite.timing.global_state import GlobalState
+    import bakeoff.suite.execution.trial  # noqa: F401 - first, so that nothing of ours is imported between
+    from bakeoff.suite.timing.global_state import GlobalState
 
     torch.set_num_threads(resources.num_threads)
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -139,7 +139,7 @@ def _stream_trial_guarded(
 def _stream_trial_of_workers(
     trial: Trial, resources: Resources, settings: ExecutorSettings
 ) -> Iterator[Event]:
-    from suite.cluster.multi_worker import run_trial_of_workers
+    from bakeoff.suite.cluster.multi_worker import run_trial_of_workers
 
     yield from run_trial_of_workers(trial, resources, _place(), settings)
 

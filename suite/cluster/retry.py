@@ -22,12 +22,12 @@ from ray.exceptions import (
     WorkerCrashedError,
 )
 
-from suite.cluster.capacity import NodeShape, asked_of_a_node, slots
-from suite.cluster.trial_queue import TrialAttempt
-from suite.events import Remarked
-from suite.provenance import provenance
-from suite.schema import Resources, Result, Status
-from suite.timeouts import timeout_reason
+from bakeoff.suite.cluster.capacity import NodeShape, asked_of_a_node, slots
+from bakeoff.suite.cluster.trial_queue import TrialAttempt
+from bakeoff.suite.events import Remarked
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import Resources, Result, Status
+from bakeoff.suite.timeouts import timeout_reason
 
 MOST_ATTEMPTS = 3
 _MOST_CRASHES_OF_A_NODE = 3  # crashes of different trials, one after the other

@@ -11,9 +11,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from suite.cluster.capacity import NodeShape, asked_of_a_node, slots
-from suite.events import Assignments
-from suite.schema import Provenance, Resources, Trial
+from bakeoff.suite.cluster.capacity import NodeShape, asked_of_a_node, slots
+from bakeoff.suite.events import Assignments
+from bakeoff.suite.schema import Provenance, Resources, Trial
 
 MOST_IN_FLIGHT = 1_000  # per shape of request; more would only fill Ray's queues
 _ATTEMPTS_PER_SLOT = 2  # one runs and the next one waits, so that no slot is idle
@@ -34,7 +34,8 @@ class TrialAttempt:
         has_more_memory: Whether it has more memory than it requested, after it ran out of memory.
         provenance: The provenance of the process that last started the trial, or None if there is
             none.
-        why_eager: The reason to run eagerly, see `suite.execution.trial.run_trial`; usually empty.
+        why_eager: The reason to run eagerly, see `bakeoff.suite.execution.trial.run_trial`;
+            usually empty.
     """
 
     trial: Trial

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
-from suite.events import (
+from bakeoff.suite.events import (
     Checkpoints,
     Event,
     Finished,
@@ -26,12 +26,12 @@ from suite.events import (
     Remarked,
     Started,
 )
-from suite.schema import Resources, Status, Trial
-from suite.stopping import TrainingStopped
-from suite.training.checkpoint import checkpointer_for
+from bakeoff.suite.schema import Resources, Status, Trial
+from bakeoff.suite.stopping import TrainingStopped
+from bakeoff.suite.training.checkpoint import checkpointer_for
 
 if TYPE_CHECKING:
-    from suite.probes.probe import Said
+    from bakeoff.suite.probes.probe import Said
 
 _LOST_CONNECTION = re.compile(
     r"gloo.*(connection closed|connection reset|broken pipe)|nccl (error|communicator|watchdog)",
@@ -98,9 +98,9 @@ def work(loop_config: dict[str, WorkerConfig]) -> None:
     if ray.get(config.mailbox.is_over.remote()):
         return
     sys.path += [path for path in config.import_paths if path not in sys.path]
-    from suite.execution.output import captured_output, with_output
-    from suite.execution.planned_code import import_only
-    from suite.execution.trial import run_measuring
+    from bakeoff.suite.execution.output import captured_output, with_output
+    from bakeoff.suite.execution.planned_code import import_only
+    from bakeoff.suite.execution.trial import run_measuring
 
     import_only(config.code)
     rank, measure = ray.train.get_context().get_world_rank(), partial(_measure, config)
@@ -129,8 +129,8 @@ def _pass_on(event: Event, rank: int, config: WorkerConfig) -> None:
 
 def _measure(config: WorkerConfig) -> Iterator[Said]:
     """Yield what the trial's probe measures on this worker."""
-    from suite.execution.trial import device_of
-    from suite.probes.probe import SpreadProbe, probe
+    from bakeoff.suite.execution.trial import device_of
+    from bakeoff.suite.probes.probe import SpreadProbe, probe
 
     if not (config.folder / MARK).exists():
         raise NotShared(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite.cluster import jobs
-from suite.cluster.address import check_url
-from suite.cluster.jobs import Job
-from suite.errors import DONE
-from suite.spec import SpecError
+from bakeoff.suite.cluster import jobs
+from bakeoff.suite.cluster.address import check_url
+from bakeoff.suite.cluster.jobs import Job
+from bakeoff.suite.errors import DONE
+from bakeoff.suite.spec import SpecError
 
 _MOST_LISTED = 10
 

@@ -14,13 +14,13 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from suite.cluster.address import check_url
-from suite.cluster.job_spec import split_id
-from suite.cluster.jobs import PENDING, Job, job_log, list_jobs
-from suite.commands.status import follow, progress_lines
-from suite.errors import one_line
-from suite.journal.status_message import SweepStatus, is_status_line, last_status
-from suite.text import in_words, redact
+from bakeoff.suite.cluster.address import check_url
+from bakeoff.suite.cluster.job_spec import split_id
+from bakeoff.suite.cluster.jobs import PENDING, Job, job_log, list_jobs
+from bakeoff.suite.commands.status import follow, progress_lines
+from bakeoff.suite.errors import one_line
+from bakeoff.suite.journal.status_message import SweepStatus, is_status_line, last_status
+from bakeoff.suite.text import in_words, redact
 
 _MOST_LOGS_READ = 20  # logs of ended jobs; those of live jobs are always read
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.errors import DONE, USAGE
-from suite.tasks.data_files import FETCHED_FOLDER_VARIABLE, fetched_folder, is_absent
-from suite.tasks.public.download import fetch
-from suite.tasks.public.sets import PUBLIC_SETS, PublicSet, public_set
-from suite.tasks.registry import data_sources, verify_data
-from suite.tasks.task import DataSource, TaskError
+from bakeoff.suite.errors import DONE, USAGE
+from bakeoff.suite.tasks.data_files import FETCHED_FOLDER_VARIABLE, fetched_folder, is_absent
+from bakeoff.suite.tasks.public.download import fetch
+from bakeoff.suite.tasks.public.sets import PUBLIC_SETS, PublicSet, public_set
+from bakeoff.suite.tasks.registry import data_sources, verify_data
+from bakeoff.suite.tasks.task import DataSource, TaskError
 
 
 def show() -> int:
@@ -48,7 +48,7 @@ def fetch_by_name(name: str | None, folder: Path | None) -> int:
 
     Raises:
         TaskError: If there is no such data set, or if the digest is wrong.
-        suite.tasks.public.download.FetchUnavailable: If it cannot be fetched.
+        bakeoff.suite.tasks.public.download.FetchUnavailable: If it cannot be fetched.
     """
     if name is None:
         raise TaskError(f"bakeoff data fetch NAME: NAME is one of {', '.join(PUBLIC_SETS)}")

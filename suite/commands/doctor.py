@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.errors import DONE, UNAVAILABLE
-from suite.provenance import cpu_model, installed_version, num_cpus
-from suite.tasks.data_files import is_absent
-from suite.tasks.registry import verify_data
-from suite.text import number_of
+from bakeoff.suite.errors import DONE, UNAVAILABLE
+from bakeoff.suite.provenance import cpu_model, installed_version, num_cpus
+from bakeoff.suite.tasks.data_files import is_absent
+from bakeoff.suite.tasks.registry import verify_data
+from bakeoff.suite.text import number_of
 
 _NEEDED = ("torch", "numpy", "pandas", "scipy", "pydantic", "typer", "rich")
 _FOR = {

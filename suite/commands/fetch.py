@@ -6,15 +6,15 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.cluster.address import check_url
-from suite.cluster.fetch_reports import fetch_journal, fetch_reports
-from suite.cluster.jobs import Job, list_jobs
-from suite.errors import DONE
-from suite.events import Unavailable
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import journal_in
-from suite.spec import SpecError
-from suite.text import number_of
+from bakeoff.suite.cluster.address import check_url
+from bakeoff.suite.cluster.fetch_reports import fetch_journal, fetch_reports
+from bakeoff.suite.cluster.jobs import Job, list_jobs
+from bakeoff.suite.errors import DONE
+from bakeoff.suite.events import Unavailable
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.sqlite_schema import journal_in
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.text import number_of
 
 
 def fetch(names: Sequence[str], address: str, out: Path) -> int:
@@ -44,7 +44,7 @@ def _reports_made_here(url: str, job: Job, folder: Path) -> Sequence[Path]:
     Raises:
         Unavailable: If there is no result yet.
     """
-    from suite.reporting.build import reports_of, sweeps_to_report
+    from bakeoff.suite.reporting.build import reports_of, sweeps_to_report
 
     names = [Path(name).stem for name in job.names.split()]
     with (

@@ -1,20 +1,20 @@
-"""Plan and run sweeps from Python, as `suite.plan` and `suite.run`, with the progress display."""
+"""Plan and run sweeps from Python, as `bakeoff.plan` and `bakeoff.run`, with progress."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-from suite.commands.progress import display_for
-from suite.errors import NotRecorded, ensure_home
-from suite.planning.overrides import Setting
-from suite.planning.plan import plan as plan_ablation
-from suite.schema import Plan
-from suite.spec import Ablation
-from suite.sweep import driver
-from suite.sweep.driver import Executor, Options
-from suite.sweep.finish import SweepOutcome
-from suite.sweep.interruption import signals_interrupt
+from bakeoff.suite.commands.progress import display_for
+from bakeoff.suite.errors import NotRecorded, ensure_home
+from bakeoff.suite.planning.overrides import Setting
+from bakeoff.suite.planning.plan import plan as plan_ablation
+from bakeoff.suite.schema import Plan
+from bakeoff.suite.spec import Ablation
+from bakeoff.suite.sweep import driver
+from bakeoff.suite.sweep.driver import Executor, Options
+from bakeoff.suite.sweep.finish import SweepOutcome
+from bakeoff.suite.sweep.interruption import signals_interrupt
 
 
 def run(

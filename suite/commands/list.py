@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from suite.planning.cost_model import PlannedWork, planned_work
-from suite.planning.loader import find, shipped
-from suite.provenance import num_cpus
-from suite.terminal import print_line
-from suite.text import in_words, number_of, some_of
+from bakeoff.suite.planning.cost_model import PlannedWork, planned_work
+from bakeoff.suite.planning.loader import find, shipped
+from bakeoff.suite.provenance import num_cpus
+from bakeoff.suite.terminal import print_line
+from bakeoff.suite.text import in_words, number_of, some_of
 
 _MOST_NAMES = 20  # on a line; --json names them all
 OVERVIEW = "overview.json"  # beside the shipped ablations; `make catalogue` writes it
@@ -70,7 +70,7 @@ def overview(known: Mapping[str, Any] | None = None) -> dict[str, Any]:
 
 
 def _planned(name: str, sha256: str) -> dict[str, Any]:
-    from suite.planning.plan import plan
+    from bakeoff.suite.planning.plan import plan
 
     ablation = find(name).ablation
     plans = {scale: plan(name, scale=scale) for scale in ablation.scales}
@@ -110,25 +110,25 @@ def _size(work: PlannedWork) -> str:
 
 
 def _mixers() -> list[dict[str, Any]]:
-    from models import MIXERS
+    from bakeoff.models import MIXERS
 
     return [_mixer(name) for name in MIXERS]
 
 
 def _architectures() -> list[dict[str, Any]]:
-    from models import ARCHITECTURES
+    from bakeoff.models import ARCHITECTURES
 
     return [_architecture(name) for name in ARCHITECTURES]
 
 
 def _tasks() -> list[dict[str, Any]]:
-    from suite.tasks.registry import TASKS
+    from bakeoff.suite.tasks.registry import TASKS
 
     return [_task(name) for name in TASKS]
 
 
 def _mixer(name: str) -> dict[str, Any]:
-    from models import mixer_class
+    from bakeoff.models import mixer_class
 
     kind = mixer_class(name)
     traits = {
@@ -154,8 +154,8 @@ def _mixer(name: str) -> dict[str, Any]:
 
 
 def _architecture(name: str) -> dict[str, Any]:
-    from models import architecture_class
-    from models.presets import PRESETS
+    from bakeoff.models import architecture_class
+    from bakeoff.models.presets import PRESETS
 
     kind = architecture_class(name)
     presets = [preset for preset, each in PRESETS.items() if each.architecture == name]
@@ -170,7 +170,7 @@ def _architecture(name: str) -> dict[str, Any]:
 
 
 def _task(name: str) -> dict[str, Any]:
-    from suite.tasks.registry import task_class
+    from bakeoff.suite.tasks.registry import task_class
 
     task, (least, most) = task_class(name), task_class(name).lengths
     writes = getattr(task.metric, "decoder", None) is not None

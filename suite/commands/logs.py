@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from suite.errors import UsageError, one_line
-from suite.journal.journal import Journal
-from suite.journal.plans import listed
-from suite.journal.sqlite_schema import journal_in
-from suite.schema import Result
-from suite.text import command, short
+from bakeoff.suite.errors import UsageError, one_line
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.plans import listed
+from bakeoff.suite.journal.sqlite_schema import journal_in
+from bakeoff.suite.schema import Result
+from bakeoff.suite.text import command, short
 
 _LEAST_DIGITS = 4
 _MOST_NAMED = 5

@@ -11,21 +11,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from suite.journal.journal import Journal
-from suite.journal.plans import parent_cells
-from suite.journal.sqlite_schema import journal_in
-from suite.planning.cost_model import planned_work
-from suite.planning.gpu_specs import GpuSpec, gpu_spec
-from suite.planning.plan import plans_of
-from suite.planning.training_examination import remarks_on
-from suite.provenance import num_cpus
-from suite.schema import FAILURES, LEARNING_RATE, SEARCH, Cell, Plan, Price, Trial
-from suite.schema.old_labels import named_values
-from suite.sweep.pending import is_done
-from suite.tasks.data_files import is_absent
-from suite.tasks.registry import task_class
-from suite.terminal import print_line
-from suite.text import in_money, in_words, number_of, price_in, some_of
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.plans import parent_cells
+from bakeoff.suite.journal.sqlite_schema import journal_in
+from bakeoff.suite.planning.cost_model import planned_work
+from bakeoff.suite.planning.gpu_specs import GpuSpec, gpu_spec
+from bakeoff.suite.planning.plan import plans_of
+from bakeoff.suite.planning.training_examination import remarks_on
+from bakeoff.suite.provenance import num_cpus
+from bakeoff.suite.schema import FAILURES, LEARNING_RATE, SEARCH, Cell, Plan, Price, Trial
+from bakeoff.suite.schema.old_labels import named_values
+from bakeoff.suite.sweep.pending import is_done
+from bakeoff.suite.tasks.data_files import is_absent
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.terminal import print_line
+from bakeoff.suite.text import in_money, in_words, number_of, price_in, some_of
 
 _CORES = "cores of a machine like this"
 _MOST_VARIANTS = 12  # named on a line; --json names them all
@@ -205,7 +205,7 @@ def _power(plan: Plan, out: Path) -> str:
     """Return the statistical power of the seeds; empty if nothing was ever run."""
     if plan.about.claim is None or not os.path.isfile(journal_in(out)):
         return ""
-    from suite.reporting.power import power_of
+    from bakeoff.suite.reporting.power import power_of
 
     with Journal(journal_in(out), read_only=True) as journal:
         return power_of(plan, journal)

@@ -15,16 +15,25 @@ from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from suite.commands.sweep_history import PACKED, Estimates, History, time_left
-from suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
-from suite.journal.plans import Listed, listed
-from suite.journal.sqlite_schema import End
-from suite.journal.status_message import STATUS_LINES, SweepStatus, line_of
-from suite.planning.cost_model import kinds_of, seconds_of
-from suite.schema import CONTROLS, FAILURES, LEARNING_RATE, Measurement, Plan, Point, Result, Status
-from suite.sweep.driver import Display
-from suite.sweep.pending import Pending, Work, distinct_work, topological_layers
-from suite.text import in_words, number_of, short
+from bakeoff.suite.commands.sweep_history import PACKED, Estimates, History, time_left
+from bakeoff.suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
+from bakeoff.suite.journal.plans import Listed, listed
+from bakeoff.suite.journal.sqlite_schema import End
+from bakeoff.suite.journal.status_message import STATUS_LINES, SweepStatus, line_of
+from bakeoff.suite.planning.cost_model import kinds_of, seconds_of
+from bakeoff.suite.schema import (
+    CONTROLS,
+    FAILURES,
+    LEARNING_RATE,
+    Measurement,
+    Plan,
+    Point,
+    Result,
+    Status,
+)
+from bakeoff.suite.sweep.driver import Display
+from bakeoff.suite.sweep.pending import Pending, Work, distinct_work, topological_layers
+from bakeoff.suite.text import in_words, number_of, short
 
 _MOST_RUNNING_SHOWN = 8
 _SECONDS_BETWEEN_STATUS_LINES = (1.0, 60.0)  # minimum, maximum

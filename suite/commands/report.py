@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from suite.errors import DONE
-from suite.planning.loader import name_of
-from suite.reporting.build import at_price, reports_of, sweeps_in
-from suite.reporting.compare import compare as compare_selections
-from suite.reporting.stored_editions import at_edition, editions_side_by_side, made_from
-from suite.text import command, price_in
-from suite.tracking.location import Store
+from bakeoff.suite.errors import DONE
+from bakeoff.suite.planning.loader import name_of
+from bakeoff.suite.reporting.build import at_price, reports_of, sweeps_in
+from bakeoff.suite.reporting.compare import compare as compare_selections
+from bakeoff.suite.reporting.stored_editions import at_edition, editions_side_by_side, made_from
+from bakeoff.suite.text import command, price_in
+from bakeoff.suite.tracking.location import Store
 
 _NO_COSTS = (
     "no trial took a GPU, so its page has no table of costs; `{status}` says what its CPU-hours "

@@ -10,24 +10,24 @@ from typing import Any
 
 from rich.console import Console
 
-from suite.commands.progress import display_for, has_status_lines
-from suite.commands.status import HOW_TO_LOOK, status_of_plans
-from suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE
-from suite.events import Unavailable
-from suite.journal.status_message import SweepStatus, line_of
-from suite.planning.loader import ALL
-from suite.planning.plan import plans_of
-from suite.reporting.literature import refuse_broken_literature
-from suite.schema import Plan
-from suite.spec import SpecError
-from suite.sweep.driver import Options, record_journal, refuse_what_cannot_run, run_plans
-from suite.sweep.finish import SweepOutcome
-from suite.sweep.folder_lock import is_held
-from suite.sweep.interruption import signals_interrupt
-from suite.sweep.pending import distinct_work
-from suite.terminal import print_line
-from suite.text import command, in_words, number_of
-from suite.tracking.location import sqlite_path
+from bakeoff.suite.commands.progress import display_for, has_status_lines
+from bakeoff.suite.commands.status import HOW_TO_LOOK, status_of_plans
+from bakeoff.suite.errors import DONE, FAILED, INTERRUPTED, UNAVAILABLE
+from bakeoff.suite.events import Unavailable
+from bakeoff.suite.journal.status_message import SweepStatus, line_of
+from bakeoff.suite.planning.loader import ALL
+from bakeoff.suite.planning.plan import plans_of
+from bakeoff.suite.reporting.literature import refuse_broken_literature
+from bakeoff.suite.schema import Plan
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.sweep.driver import Options, record_journal, refuse_what_cannot_run, run_plans
+from bakeoff.suite.sweep.finish import SweepOutcome
+from bakeoff.suite.sweep.folder_lock import is_held
+from bakeoff.suite.sweep.interruption import signals_interrupt
+from bakeoff.suite.sweep.pending import distinct_work
+from bakeoff.suite.terminal import print_line
+from bakeoff.suite.text import command, in_words, number_of
+from bakeoff.suite.tracking.location import sqlite_path
 
 CROSSOVER_FIGURES = "figures/*-ratio-by-length.svg"  # exist if times were measured along lengths
 

@@ -21,16 +21,24 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from suite.commands.sweep_history import History, resource_usage
-from suite.errors import DONE, INTERRUPTED, one_line
-from suite.journal.journal import Journal
-from suite.journal.plans import Listed
-from suite.journal.sqlite_schema import Attempt, End, journal_in
-from suite.journal.status_message import SweepStatus
-from suite.schema import FAILURES, Plan, Price
-from suite.spec import SpecError
-from suite.sweep.folder_lock import is_held
-from suite.text import command, energy_in_words, in_money, in_words, price_in, short, some_of
+from bakeoff.suite.commands.sweep_history import History, resource_usage
+from bakeoff.suite.errors import DONE, INTERRUPTED, one_line
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.plans import Listed
+from bakeoff.suite.journal.sqlite_schema import Attempt, End, journal_in
+from bakeoff.suite.journal.status_message import SweepStatus
+from bakeoff.suite.schema import FAILURES, Plan, Price
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.sweep.folder_lock import is_held
+from bakeoff.suite.text import (
+    command,
+    energy_in_words,
+    in_money,
+    in_words,
+    price_in,
+    short,
+    some_of,
+)
 
 _DIGITS = 6  # decimals of hours and rates, for programs
 _MOST_PLACES = 8  # listed by trial; if there are more, by node

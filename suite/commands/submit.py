@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.cluster import jobs
-from suite.cluster.address import check_url, url_of
-from suite.cluster.capacity import infeasible_reason
-from suite.cluster.code_bundle import CodeBundle, bundle_code
-from suite.cluster.job_spec import JobSpec, folder_on_head, public_uri, split_id
-from suite.cluster.jobs import SUCCEEDED, Job
-from suite.errors import DONE, INTERRUPTED, UNAVAILABLE
-from suite.events import Unavailable
-from suite.journal.status_message import SweepStatus, is_status_line, last_status
-from suite.schema import FAILURES, Plan
-from suite.sweep.pending import distinct_work
-from suite.text import number_of
+from bakeoff.suite.cluster import jobs
+from bakeoff.suite.cluster.address import check_url, url_of
+from bakeoff.suite.cluster.capacity import infeasible_reason
+from bakeoff.suite.cluster.code_bundle import CodeBundle, bundle_code
+from bakeoff.suite.cluster.job_spec import JobSpec, folder_on_head, public_uri, split_id
+from bakeoff.suite.cluster.jobs import SUCCEEDED, Job
+from bakeoff.suite.errors import DONE, INTERRUPTED, UNAVAILABLE
+from bakeoff.suite.events import Unavailable
+from bakeoff.suite.journal.status_message import SweepStatus, is_status_line, last_status
+from bakeoff.suite.schema import FAILURES, Plan
+from bakeoff.suite.sweep.pending import distinct_work
+from bakeoff.suite.text import number_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,9 @@ def submit(names: Sequence[str], address: str, options: SubmitOptions) -> int:
     """Plan here, submit, and print the commands that follow; return the exit code."""
     folder_on_head(options.out)  # raises for an invalid folder
     url = url_of(address) if options.dry_run else check_url(address)
-    from suite.planning.plan import plans_of  # slow, so it comes after the check of the address
+    from bakeoff.suite.planning.plan import (
+        plans_of,  # slow, so it comes after the check of the address
+    )
 
     plans = plans_of(names, scale=options.scale, seeds=options.seeds, options=options.settings)
     with tempfile.TemporaryDirectory(prefix="bakeoff") as folder:

@@ -17,10 +17,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from suite.journal.plans import Listed
-from suite.journal.sqlite_schema import Attempt, End
-from suite.provenance import num_cpus
-from suite.schema import FAILURES
+from bakeoff.suite.journal.plans import Listed
+from bakeoff.suite.journal.sqlite_schema import Attempt, End
+from bakeoff.suite.provenance import num_cpus
+from bakeoff.suite.schema import FAILURES
 
 _RECENT_SECONDS = 600.0
 _SHORTEST_SECONDS = 1.0  # minimum time over which a rate or a number of places is measured

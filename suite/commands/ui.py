@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.planning.loader import name_of
-from suite.sweep.folder_lock import is_held
-from suite.tracking.location import store_of, try_rebase
-from suite.tracking.serve import serve
+from bakeoff.suite.planning.loader import name_of
+from bakeoff.suite.sweep.folder_lock import is_held
+from bakeoff.suite.tracking.location import store_of, try_rebase
+from bakeoff.suite.tracking.serve import serve
 
 
 def show(name: str | None, out: Path, tracking_uri: str | None, *, port: int) -> None:

@@ -2,7 +2,8 @@
 
 A fork server has imported all that a trial needs, so that a fork is ready in milliseconds. It runs
 no trial itself, has no threads, and imports no user code: so it is in the same state for each
-trial. It forks one trial at a time. The code in the child is `suite.execution.subprocess_main`.
+trial. It forks one trial at a time. The code in the child is
+`bakeoff.suite.execution.subprocess_main`.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO
 
-from suite.import_order import ROOT, program_folder
+from bakeoff.suite.places import NAME, PACKAGE, program_folder
 
 NUMBER = struct.Struct("q")  # a message of a fork server: a process id, or an exit code
-# The child loads our packages from their present location, regardless of its import path.
+# The child loads our package from its present location, regardless of its import path.
 _START = (
     "import sys; file = sys.argv[1]; sys.path[:] = sys.argv[2:]; del sys.argv[1:]; "
-    "import importlib.util; spec = importlib.util.spec_from_file_location('suite', file); "
-    "sys.modules['suite'] = suite = importlib.util.module_from_spec(spec); "
-    "spec.loader.exec_module(suite); from suite.execution import subprocess_main; "
+    f"import importlib.util; spec = importlib.util.spec_from_file_location('{NAME}', file); "
+    f"sys.modules['{NAME}'] = ours = importlib.util.module_from_spec(spec); "
+    "spec.loader.exec_module(ours); from bakeoff.suite.execution import subprocess_main; "
 )
 
 
 def _python_command(statement: str) -> list[str]:
-    """Return the command of a Python process with our packages and this process's import path.
+    """Return the command of a Python process with our package and this process's import path.
 
     The folder of the program, and the current one, come last: with `-m` a user's `queue.py` would
     be found before Python's own.
@@ -40,7 +41,7 @@ def _python_command(statement: str) -> list[str]:
         statement: The statement to execute, which may use the module `subprocess_main`.
     """
     path = sorted(sys.path, key=lambda entry: entry in ("", program_folder()))
-    return [sys.executable, "-c", _START + statement, str(ROOT / "suite" / "__init__.py"), *path]
+    return [sys.executable, "-c", _START + statement, str(PACKAGE / "__init__.py"), *path]
 
 
 def exit_code(pid: int, options: int = 0) -> int | None:

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 
 import torch
 
-from suite.events import (
+from bakeoff.suite.events import (
     Assignments,
     Event,
     ExecutorSettings,
@@ -22,14 +22,14 @@ from suite.events import (
     Unavailable,
     runs_own_code,
 )
-from suite.execution.fork_server import ForkServers
-from suite.execution.subprocess import environment_of, run_in_subprocess
-from suite.execution.trial import run_trial
-from suite.provenance import num_cpus, provenance
-from suite.schema import Resources, Trial
-from suite.timeouts import limited
-from suite.timing.global_state import GlobalState
-from suite.training.checkpoint import checkpointer_for
+from bakeoff.suite.execution.fork_server import ForkServers
+from bakeoff.suite.execution.subprocess import environment_of, run_in_subprocess
+from bakeoff.suite.execution.trial import run_trial
+from bakeoff.suite.provenance import num_cpus, provenance
+from bakeoff.suite.schema import Resources, Trial
+from bakeoff.suite.timeouts import limited
+from bakeoff.suite.timing.global_state import GlobalState
+from bakeoff.suite.training.checkpoint import checkpointer_for
 
 _GIB = 2**30
 
@@ -44,7 +44,7 @@ class InlineExecutor:
         """Run the trials in the order given, but first those that can share GPUs."""
         beside: Assignments = []
         if any(resources.num_gpus for _, resources in work):
-            from suite.execution.side_by_side import SideBySide, beside_others
+            from bakeoff.suite.execution.side_by_side import SideBySide, beside_others
 
             if beside := beside_others(work):
                 yield from SideBySide(self._settings).execute(beside)

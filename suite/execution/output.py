@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from suite.events import Checkpoints, Event, Finished
-from suite.schema import FAILURES, Result, Status
+from bakeoff.suite.events import Checkpoints, Event, Finished
+from bakeoff.suite.schema import FAILURES, Result, Status
 
 MOST_BYTES = 65_536  # kept with a failure
 _MOST_BYTES_IN_FILE = 1 << 20

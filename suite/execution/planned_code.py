@@ -17,7 +17,7 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from suite.events import PlannedCode
+from bakeoff.suite.events import PlannedCode
 
 
 class ChangedFile(RuntimeError):

@@ -15,25 +15,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.interface import INPUTS
-from suite.errors import Diverged, exit_code_of, one_line
-from suite.schema import Point, Training
-from suite.spec import Recipe, Scale, SpecError
-from suite.tasks.metrics import PlayedMetric
-from suite.tasks.registry import build_task, task_class
-from suite.tasks.task import Batch, Task
-from suite.text import in_words
-from suite.training.augmentation import why_not_augmented
-from suite.training.engines.engine import (
+from bakeoff.models.interface import INPUTS
+from bakeoff.suite.errors import Diverged, exit_code_of, one_line
+from bakeoff.suite.schema import Point, Training
+from bakeoff.suite.spec import Recipe, Scale, SpecError
+from bakeoff.suite.tasks.metrics import PlayedMetric
+from bakeoff.suite.tasks.registry import build_task, task_class
+from bakeoff.suite.tasks.task import Batch, Task
+from bakeoff.suite.text import in_words
+from bakeoff.suite.training.augmentation import why_not_augmented
+from bakeoff.suite.training.engines.engine import (
     evaluate_in_parts,
     in_evaluation_mode,
     num_trained,
     score_batch,
     writes,
 )
-from suite.training.loop import VALIDATION, Exercise, train
-from suite.training.recipes import float32_products
-from suite.training.sampling import why_no_sampling
+from bakeoff.suite.training.loop import VALIDATION, Exercise, train
+from bakeoff.suite.training.recipes import float32_products
+from bakeoff.suite.training.sampling import why_no_sampling
 
 _TOLERANCE = 1e-5  # relative to the largest number
 LENGTH = 64  # the default if the data do not determine a length
@@ -97,11 +97,11 @@ def run_task(  # noqa: PLR0913  (people call it with options by name)
     `inputs` and `context` are integers [batch, time], floats [batch, time, features], or images
     [batch, rows, columns, channels]. Sequences that differ in length are padded, and come with
     `mask` or `context_mask`, [batch, time], True at real tokens. In place of logits a module may
-    return ``models.Outputs(logits, auxiliary)``, which the loss of some tasks uses, a dictionary or
-    an object with `logits`, or a tuple with the logits first.
+    return ``bakeoff.models.Outputs(logits, auxiliary)``, which the loss of some tasks uses, a
+    dictionary or an object with `logits`, or a tuple with the logits first.
 
     If the task's metric scores generated output, the module needs two more methods, and a third one
-    if there is a source; see `models.decoding.Writer`:
+    if there is a source; see `bakeoff.models.decoding.Writer`:
 
     - ``encode(context, context_mask)`` returns the encoded source;
     - ``initial_state(batch, encoded)`` returns the state before the first token; without a source
@@ -112,13 +112,13 @@ def run_task(  # noqa: PLR0913  (people call it with options by name)
     The following examples use modules that are far too small to score well. A class of a sequence,
     and of an image:
 
-        >>> import suite, torch
+        >>> import bakeoff, torch
         >>> from torch import nn
         >>> short = {"steps": 2, "progress": False}
         >>> flat = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
-        >>> suite.run_task(flat, task="fashion_mnist_patches", **short).num_parameters
+        >>> bakeoff.run_task(flat, task="fashion_mnist_patches", **short).num_parameters
         7850
-        >>> suite.run_task(flat, task="fashion_mnist_images", **short).metric
+        >>> bakeoff.run_task(flat, task="fashion_mnist_images", **short).metric
         'accuracy'
 
     A class of a padded sequence:
@@ -130,7 +130,7 @@ def run_task(  # noqa: PLR0913  (people call it with options by name)
         ...
         ...     def forward(self, tokens, mask):
         ...         return (self.table(tokens) * mask[..., None]).sum(dim=1)
-        >>> suite.run_task(SumOfTokens(), task="listops", **short).metric
+        >>> bakeoff.run_task(SumOfTokens(), task="listops", **short).metric
         'accuracy'
 
     A class of a pair, for which there is no shipped task:
@@ -147,15 +147,15 @@ def run_task(  # noqa: PLR0913  (people call it with options by name)
     A number:
 
         >>> line = nn.Sequential(nn.Flatten(), nn.Linear(16 * 3, 1))
-        >>> suite.run_task(line, task="kernel_regression", length=16, **short).metric
+        >>> bakeoff.run_task(line, task="kernel_regression", length=16, **short).metric
         'mean_squared_error'
 
     A symbol per position, from all positions, and the next symbol, from earlier positions only:
 
         >>> unigrams, bigrams = nn.Embedding(82, 81), nn.Embedding(81, 81)
-        >>> suite.run_task(unigrams, task="shakespeare_masked", **short).metric
+        >>> bakeoff.run_task(unigrams, task="shakespeare_masked", **short).metric
         'bits_per_masked_character'
-        >>> suite.run_task(bigrams, task="shakespeare_characters", **short).metric
+        >>> bakeoff.run_task(bigrams, task="shakespeare_characters", **short).metric
         'bits_per_character'
 
     A target sequence for a source sequence, with a metric that scores generated output:
@@ -182,13 +182,13 @@ def run_task(  # noqa: PLR0913  (people call it with options by name)
         ...             found, state = self.step(column, state)
         ...             logits.append(found)
         ...         return torch.stack(logits, dim=1)
-        >>> suite.run_task(Writer(), task="reversal", length=4, **short).metric
+        >>> bakeoff.run_task(Writer(), task="reversal", length=4, **short).metric
         'exact_match'
 
     Another recipe:
 
-        >>> recipe = suite.Recipe(optimizer="sgd", schedule="linear", ema=0.9)
-        >>> suite.run_task(bigrams, task="shakespeare_characters", recipe=recipe, **short).unit
+        >>> recipe = bakeoff.Recipe(optimizer="sgd", schedule="linear", ema=0.9)
+        >>> bakeoff.run_task(bigrams, task="shakespeare_characters", recipe=recipe, **short).unit
         'bit'
 
     Args:
@@ -404,9 +404,15 @@ def _writes(task: Task) -> bool:
 def _refuse_missing_methods(module: nn.Module, task: Task, batch: Batch) -> None:
     if not _writes(task):
         return
-    needed, what = ["initial_state", "step"], "writes by itself; models.decoding.Writer describes"
+    needed, what = (
+        ["initial_state", "step"],
+        "writes by itself; bakeoff.models.decoding.Writer describes",
+    )
     if task.asks_for == "drawing":
-        needed, what = ["draw", "num_image_tokens"], "draws by itself; models.interface describes"
+        needed, what = (
+            ["draw", "num_image_tokens"],
+            "draws by itself; bakeoff.models.interface describes",
+        )
     elif "context" in batch.inputs:
         needed = ["encode", *needed]
     missing = [name for name in needed if getattr(module, name, None) is None]

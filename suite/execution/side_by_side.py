@@ -2,7 +2,7 @@
 
 A trial starts as soon as one GPU has its share free, and the machine its CPUs; the order is that of
 the work. Only its GPU is visible to a process, which may use its share of the memory
-(`suite.execution.trial`), so that a trial that needs more fails alone.
+(`bakeoff.suite.execution.trial`), so that a trial that needs more fails alone.
 
 The processes compute at the same time through NVIDIA's MPS, if the machine has it. Without MPS
 their kernels take turns: each has the whole GPU for a slice of time, so that small kernels leave
@@ -29,11 +29,11 @@ from queue import SimpleQueue
 
 import torch
 
-from suite.events import Assignments, Event, ExecutorSettings
-from suite.execution.fork_server import ForkServers
-from suite.execution.subprocess import environment_of, run_in_subprocess
-from suite.provenance import num_cpus
-from suite.schema import Resources, Trial
+from bakeoff.suite.events import Assignments, Event, ExecutorSettings
+from bakeoff.suite.execution.fork_server import ForkServers
+from bakeoff.suite.execution.subprocess import environment_of, run_in_subprocess
+from bakeoff.suite.provenance import num_cpus
+from bakeoff.suite.schema import Resources, Trial
 
 PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"

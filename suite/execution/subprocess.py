@@ -21,8 +21,8 @@ from typing import IO, Any
 
 from pydantic import ValidationError
 
-from suite import stopping
-from suite.events import (
+from bakeoff.suite import stopping
+from bakeoff.suite.events import (
     Checkpoints,
     Event,
     Finished,
@@ -31,12 +31,12 @@ from suite.events import (
     eagerly_remark,
     runs_own_code,
 )
-from suite.execution.fork_server import ForkedProcess, ForkServer, FreshProcess
-from suite.execution.output import appended_only, end_of, with_output
-from suite.execution.subprocess_main import EVENT, REQUEST, TrialRequest
-from suite.provenance import COMMIT, commit, provenance
-from suite.schema import Resources, Result, Status, Trial
-from suite.timeouts import SECONDS_OF_GRACE, timeout_reason
+from bakeoff.suite.execution.fork_server import ForkedProcess, ForkServer, FreshProcess
+from bakeoff.suite.execution.output import appended_only, end_of, with_output
+from bakeoff.suite.execution.subprocess_main import EVENT, REQUEST, TrialRequest
+from bakeoff.suite.provenance import COMMIT, commit, provenance
+from bakeoff.suite.schema import Resources, Result, Status, Trial
+from bakeoff.suite.timeouts import SECONDS_OF_GRACE, timeout_reason
 
 _Process = FreshProcess | ForkedProcess
 _BYTES_PER_READ = 65_536

@@ -20,11 +20,11 @@ from typing import BinaryIO
 
 from pydantic import TypeAdapter
 
-from suite.events import Checkpoints, Event, PlannedCode
-from suite.execution.fork_server import NUMBER, exit_code
-from suite.execution.output import cut_when_long
-from suite.schema import Resources, Trial
-from suite.stopping import TrainingStopped
+from bakeoff.suite.events import Checkpoints, Event, PlannedCode
+from bakeoff.suite.execution.fork_server import NUMBER, exit_code
+from bakeoff.suite.execution.output import cut_when_long
+from bakeoff.suite.schema import Resources, Trial
+from bakeoff.suite.stopping import TrainingStopped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,8 @@ class TrialRequest:
         trial_seconds: Its time limit, or None for no limit.
         checkpoints: The place where it saves its state, or None if it saves none.
         code: The user's code that it runs.
-        why_eager: The reason to run eagerly, see `suite.execution.trial.run_trial`; usually empty.
+        why_eager: The reason to run eagerly, see `bakeoff.suite.execution.trial.run_trial`;
+            usually empty.
     """
 
     trial: Trial
@@ -60,10 +61,10 @@ def main() -> None:
     threading.Thread(target=_exit_with_the_input, daemon=True).start()
     threading.Thread(target=cut_when_long, args=(2, threading.Event()), daemon=True).start()
     # Imported late, so that the end of the parent during these slow imports also ends this process.
-    from suite.execution.planned_code import import_only
-    from suite.execution.trial import run_trial
-    from suite.timeouts import limited
-    from suite.training.checkpoint import checkpointer_for
+    from bakeoff.suite.execution.planned_code import import_only
+    from bakeoff.suite.execution.trial import run_trial
+    from bakeoff.suite.timeouts import limited
+    from bakeoff.suite.training.checkpoint import checkpointer_for
 
     import_only(request.code)
     where = request.checkpoints
@@ -82,8 +83,8 @@ def serve(connection_number: int) -> None:
     """Fork a process for each request; end with the connection."""
     import torch._dynamo  # noqa: F401 - imported once, here, since it takes long
 
-    import suite.execution.trial
-    import suite.probes.quality  # noqa: F401
+    import bakeoff.suite.execution.trial
+    import bakeoff.suite.probes.quality  # noqa: F401
 
     connection = socket.socket(fileno=connection_number)
     while files := socket.recv_fds(connection, 1, 3)[1]:

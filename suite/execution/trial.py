@@ -15,13 +15,12 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from suite.errors import CaptureFailed, Diverged, TrialTimeout, classified
-from suite.events import (
+from bakeoff.suite.errors import CaptureFailed, Diverged, TrialTimeout, classified
+from bakeoff.suite.events import (
     Condition,
     Event,
     Finished,
@@ -34,10 +33,11 @@ from suite.events import (
     runs_own_code,
     writable_event,
 )
-from suite.execution.planned_code import planned_folders, refuse_changed_files
-from suite.probes.probe import Said, probe
-from suite.provenance import provenance
-from suite.schema import (
+from bakeoff.suite.execution.planned_code import planned_folders, refuse_changed_files
+from bakeoff.suite.places import PACKAGE
+from bakeoff.suite.probes.probe import Said, probe
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import (
     BYTES_OF_A_CONTEXT,
     Measurement,
     Point,
@@ -48,16 +48,15 @@ from suite.schema import (
     Status,
     Trial,
 )
-from suite.timing.gpu_state import joules_since
-from suite.training.checkpoint import Checkpointer
-from suite.training.recipes import float32_products
+from bakeoff.suite.timing.gpu_state import joules_since
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.recipes import float32_products
 
 Measure = Callable[[], Iterator[Said]]
 
 _SECONDS_BETWEEN_REPORTS = 0.5
-_OURS = Path(__file__).parents[2]
 _NOT_OWN = (
-    *(f"{_OURS / package}{os.sep}" for package in ("suite", "models", "reports")),
+    *(f"{PACKAGE / room}{os.sep}" for room in ("suite", "models", "reports")),
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
 
@@ -115,7 +114,7 @@ def run_trial(
     the process.
     """
     if why_eager:
-        from suite.training.engines.recording import record_nothing
+        from bakeoff.suite.training.engines.recording import record_nothing
 
         record_nothing(why_eager)
 
@@ -262,5 +261,5 @@ def _ends_more_than_the_trial(error: BaseException) -> bool:
     """
     if isinstance(error, (Exception, SystemExit, TrialTimeout)):
         return False
-    is_ours = type(error).__module__.startswith("suite.")
+    is_ours = type(error).__module__.startswith("bakeoff.")
     return is_ours or isinstance(error, (KeyboardInterrupt, GeneratorExit))

@@ -2,7 +2,7 @@
 
 If the metric is in bits, `Majority` charges -log2 of a symbol's frequency in the training text.
 Symbols that the training text lacks share the probability that Witten and Bell (1991) leave them;
-see `suite.floors.counting` with n = 1.
+see `bakeoff.suite.floors.counting` with n = 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from suite.floors.floor import (
+from bakeoff.suite.floors.floor import (
     Floor,
     answer_counts,
     asked_sequences,
@@ -24,10 +24,10 @@ from suite.floors.floor import (
     score_of_written,
     training_batches,
 )
-from suite.tasks.bases.text_windows import TextWindows
-from suite.tasks.metrics import Accuracy
-from suite.tasks.sequence_metrics import SequenceMetric
-from suite.tasks.task import UNSCORED, Task
+from bakeoff.suite.tasks.bases.text_windows import TextWindows
+from bakeoff.suite.tasks.metrics import Accuracy
+from bakeoff.suite.tasks.sequence_metrics import SequenceMetric
+from bakeoff.suite.tasks.task import UNSCORED, Task
 
 
 class Uniform(Floor):

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from models.interface import CONTEXT, INPUTS
-from suite.floors.floor import (
+from bakeoff.models.interface import CONTEXT, INPUTS
+from bakeoff.suite.floors.floor import (
     Floor,
     asked_sequences,
     context_of,
@@ -43,10 +43,10 @@ from suite.floors.floor import (
     texts,
     training_batches,
 )
-from suite.tasks.bases.text_windows import TextWindows
-from suite.tasks.metrics import Accuracy
-from suite.tasks.sequence_metrics import SequenceMetric
-from suite.tasks.task import UNSCORED, Batch, Split, Task
+from bakeoff.suite.tasks.bases.text_windows import TextWindows
+from bakeoff.suite.tasks.metrics import Accuracy
+from bakeoff.suite.tasks.sequence_metrics import SequenceMetric
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Split, Task
 
 WIDTHS = (3, 4, 5, 6)  # widths of shared substrings
 _SYMBOLS_AT_ONCE = 2**22  # the number of n-grams that are sorted together

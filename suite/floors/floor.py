@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.interface import CONTEXT, INPUTS, Input, Outputs
-from suite.tasks.metrics import Metric
-from suite.tasks.task import UNSCORED, Batch, Split, Task
+from bakeoff.models.interface import CONTEXT, INPUTS, Input, Outputs
+from bakeoff.suite.tasks.metrics import Metric
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Split, Task
 
 NUM_DRAWN = 4_096  # the number of examples that are read of a task that draws its examples
 _SEED = 0
@@ -27,7 +27,7 @@ class Floor(ABC):
     """A predictor. The attributes from `task` on restrict the tasks that it suits; empty means any.
 
     Attributes:
-        name: The name in `Task.floors`, a key of `suite.floors.registry.FLOORS`.
+        name: The name in `Task.floors`, a key of `bakeoff.suite.floors.registry.FLOORS`.
         label: The name in tables.
         version: A number that increases whenever a change of the code changes a score.
         task: The class that the task must have.

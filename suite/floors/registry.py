@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from suite.floors import constant, counting, task_specific, vectors
-from suite.floors.floor import Floor
+from bakeoff.suite.floors import constant, counting, task_specific, vectors
+from bakeoff.suite.floors.floor import Floor
 
 FLOORS: dict[str, Floor] = {
     each.name: each()

@@ -25,13 +25,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.interface import Outputs
-from suite.floors.floor import Floor, over_batches
-from suite.tasks.kernel_regression import KernelRegression, points_of
-from suite.tasks.task import Batch, Split, Task
-from suite.tasks.worlds.episodes import play_out
-from suite.tasks.worlds.world import RANDOM
-from suite.tasks.worlds.world_task import WorldTask
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.floors.floor import Floor, over_batches
+from bakeoff.suite.tasks.kernel_regression import KernelRegression, points_of
+from bakeoff.suite.tasks.task import Batch, Split, Task
+from bakeoff.suite.tasks.worlds.episodes import play_out
+from bakeoff.suite.tasks.worlds.world import RANDOM
+from bakeoff.suite.tasks.worlds.world_task import WorldTask
 
 BANDWIDTHS: tuple[float, ...] = tuple(0.01 * 2.0 ** (i / 4) for i in range(29))  # up to 1.28
 

@@ -26,8 +26,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.interface import CONTEXT, INPUTS, Outputs
-from suite.floors.floor import (
+from bakeoff.models.interface import CONTEXT, INPUTS, Outputs
+from bakeoff.suite.floors.floor import (
     Floor,
     asked_sequences,
     held_out_batches,
@@ -38,11 +38,11 @@ from suite.floors.floor import (
     training_batches,
     vectors_of,
 )
-from suite.tasks.bases.labelled_texts import words_of
-from suite.tasks.batch import joined
-from suite.tasks.metrics import PictureMetric
-from suite.tasks.sequence_metrics import SequenceMetric
-from suite.tasks.task import Batch, Split, Task
+from bakeoff.suite.tasks.bases.labelled_texts import words_of
+from bakeoff.suite.tasks.batch import joined
+from bakeoff.suite.tasks.metrics import PictureMetric
+from bakeoff.suite.tasks.sequence_metrics import SequenceMetric
+from bakeoff.suite.tasks.task import Batch, Split, Task
 
 NUMBERS = (1, 3, 5, 9, 17)  # numbers of neighbours
 _ROWS_AT_ONCE = 512

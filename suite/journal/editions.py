@@ -20,10 +20,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from models.model_spec import Knob, canonical_json, in_hashed_words, in_present_words
-from suite.journal.sqlite_schema import FAILED, JournalError, marks, one, understood
-from suite.schema import About, Edition, Plan
-from suite.spec import default_warmup_steps
+from bakeoff.models.model_spec import Knob, canonical_json, in_hashed_words, in_present_words
+from bakeoff.suite.journal.sqlite_schema import FAILED, JournalError, marks, one, understood
+from bakeoff.suite.schema import About, Edition, Plan
+from bakeoff.suite.spec import default_warmup_steps
 
 # Fields of a claim about the literature, which do not affect the test.
 CITED = frozenset({"source", "published"})

@@ -15,13 +15,13 @@ from dataclasses import asdict, dataclass, field, replace
 
 from pydantic import TypeAdapter
 
-from models.model_spec import canonical_json, in_present_words
-from suite.journal.editions import KeptEdition, Sources, bare_json
-from suite.journal.journal import Journal
-from suite.journal.plans import Statement
-from suite.journal.sqlite_schema import Kept, result_json
-from suite.schema import Plan, Result
-from suite.text import redact
+from bakeoff.models.model_spec import canonical_json, in_present_words
+from bakeoff.suite.journal.editions import KeptEdition, Sources, bare_json
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.plans import Statement
+from bakeoff.suite.journal.sqlite_schema import Kept, result_json
+from bakeoff.suite.schema import Plan, Result
+from bakeoff.suite.text import redact
 
 JOURNAL_FILE = "journal.jsonl.gz"
 

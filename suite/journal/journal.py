@@ -13,8 +13,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from suite.journal.plans import JournalPlans
-from suite.journal.sqlite_schema import (
+from bakeoff.suite.journal.plans import JournalPlans
+from bakeoff.suite.journal.sqlite_schema import (
     ENDS_OF_RESULTS,
     FAILED,
     Attempt,
@@ -31,8 +31,8 @@ from suite.journal.sqlite_schema import (
     result_json,
     understood,
 )
-from suite.schema import FAILURES, Result, Status
-from suite.text import command
+from bakeoff.suite.schema import FAILURES, Result, Status
+from bakeoff.suite.text import command
 
 __all__ = ["Journal", "JournalError", "journal_in"]
 

@@ -20,8 +20,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from models.model_spec import canonical_json
-from suite.journal.editions import (
+from bakeoff.models.model_spec import canonical_json
+from bakeoff.suite.journal.editions import (
     JournalEditions,
     KeptEdition,
     Source,
@@ -31,8 +31,8 @@ from suite.journal.editions import (
     settings_of,
     what_is_claimed,
 )
-from suite.journal.sqlite_schema import FAILED, JournalError, marks, one
-from suite.schema import LEARNING_RATE, About, Cell, Plan, Registration, Status, Trial
+from bakeoff.suite.journal.sqlite_schema import FAILED, JournalError, marks, one
+from bakeoff.suite.schema import LEARNING_RATE, About, Cell, Plan, Registration, Status, Trial
 
 ALPHA = 0.05  # significance level: one false verdict in twenty if there is no effect
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from suite.errors import UnavailableError
-from suite.schema import FAILURES, Result
+from bakeoff.suite.errors import UnavailableError
+from bakeoff.suite.schema import FAILURES, Result
 
 # 2: waiting trials, and the reason; 3: statements of claims, ends of attempts, lists of trials; 4:
 # hashes of findings; 5: editions of plans, and their sources; 6: joules of attempts.

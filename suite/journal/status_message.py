@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from suite.text import redact
+from bakeoff.suite.text import redact
 
 STATUS_LINES = "BAKEOFF_STATUS_LINES"  # set if a program reads the log of the driver
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from models import ModelSpec, architecture_class, position_class
-from models.model_spec import content_hash
-from suite.planning.knobs import Impossible
-from suite.planning.own_modules import architecture_version, mixer_version
-from suite.planning.resolve import as_trained
-from suite.probes.probe import Probe, at_length
-from suite.probes.probe import probe as probe_named
-from suite.schema import (
+from bakeoff.models import ModelSpec, architecture_class, position_class
+from bakeoff.models.model_spec import content_hash
+from bakeoff.suite.planning.knobs import Impossible
+from bakeoff.suite.planning.own_modules import architecture_version, mixer_version
+from bakeoff.suite.planning.resolve import as_trained
+from bakeoff.suite.probes.probe import Probe, at_length
+from bakeoff.suite.probes.probe import probe as probe_named
+from bakeoff.suite.schema import (
     GREEDY,
     LEARNING_RATE,
     MIXER_ALONE,
@@ -26,10 +26,10 @@ from suite.schema import (
     Parallel,
     Trial,
 )
-from suite.tasks.registry import task_class
-from suite.tasks.task import Task
-from suite.training import loop as training
-from suite.training.engines import sharded
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.tasks.task import Task
+from bakeoff.suite.training import loop as training
+from bakeoff.suite.training.engines import sharded
 
 # Label -> the variant on a task: a trial without a probe, with everything that any probe may depend
 # on; or the reason why it is impossible.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from models.model_spec import Knob
-from suite.errors import unknown_name
-from suite.planning.variants import Baseline, Variant, label_of
-from suite.probes.probe import probe
-from suite.schema import FLOORS, QUALITY, Cell, ClaimSpec, rests_on
-from suite.spec import Ablation, Axis, Claim, Model, Scale, SpecError
-from suite.spec.recipe import Recipe
-from suite.tasks.registry import TASKS, task_class
+from bakeoff.models.model_spec import Knob
+from bakeoff.suite.errors import unknown_name
+from bakeoff.suite.planning.variants import Baseline, Variant, label_of
+from bakeoff.suite.probes.probe import probe
+from bakeoff.suite.schema import FLOORS, QUALITY, Cell, ClaimSpec, rests_on
+from bakeoff.suite.spec import Ablation, Axis, Claim, Model, Scale, SpecError
+from bakeoff.suite.spec.recipe import Recipe
+from bakeoff.suite.tasks.registry import TASKS, task_class
 
 HELD_OUT = "held out"  # in a side of a claim
 MIN_VALUES = 3  # values of an axis: two points lie on any curve
@@ -118,7 +118,7 @@ def refuse_unfit_law(ablation: Ablation) -> None:
     """Raise if the scaling law cannot be fitted, or if its held-out values are not extrapolations.
 
     Raises:
-        SpecError: If a rule of `suite.ScalingLaw` is broken.
+        SpecError: If a rule of `bakeoff.ScalingLaw` is broken.
     """
     if ablation.scaling_law is None:
         return

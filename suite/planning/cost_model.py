@@ -1,7 +1,7 @@
 """Estimate the wall time of trials from the FLOPs of their models.
 
 The rates are rough figures for one CPU core and for a GPU. A run corrects them with the trials that
-have finished (`suite.commands.sweep_history`), so that only the ratios matter there.
+have finished (`bakeoff.suite.commands.sweep_history`), so that only the ratios matter there.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 
-from models import ModelSpec, architecture_class, build_shapes, mixer_class
-from models.registry import mixer_pattern
-from suite.floors.registry import FLOORS
-from suite.planning.gpu_specs import H100
-from suite.planning.loader import tried
-from suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, has_formula, lengths_of
-from suite.probes.probe import probe as probe_named
-from suite.schema import LEARNING_RATE, Resources, Trial
-from suite.tasks.registry import task_class
-from suite.training.adversarial import passes_per_step
+from bakeoff.models import ModelSpec, architecture_class, build_shapes, mixer_class
+from bakeoff.models.registry import mixer_pattern
+from bakeoff.suite.floors.registry import FLOORS
+from bakeoff.suite.planning.gpu_specs import H100
+from bakeoff.suite.planning.loader import tried
+from bakeoff.suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, has_formula, lengths_of
+from bakeoff.suite.probes.probe import probe as probe_named
+from bakeoff.suite.schema import LEARNING_RATE, Resources, Trial
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.training.adversarial import passes_per_step
 
 _FLOPS_PER_SECOND_OF_A_CPU = 4.5e10
 _SHARE_OF_A_GPU = 0.15  # share of its peak rate; a guess for models of width 256

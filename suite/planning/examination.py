@@ -21,9 +21,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from models import Architecture, Mixer, ModelError, ModelSpec, architecture_class, build_model
-from models.interface import CAUSAL, CONTEXT, INPUTS, PER_TOKEN, Answer
-from suite.timing.passes import random_input
+from bakeoff.models import (
+    Architecture,
+    Mixer,
+    ModelError,
+    ModelSpec,
+    architecture_class,
+    build_model,
+)
+from bakeoff.models.interface import CAUSAL, CONTEXT, INPUTS, PER_TOKEN, Answer
+from bakeoff.suite.timing.passes import random_input
 
 _LONGEST_TRIED = 1_024  # tokens; a wrong shape shows at any length
 _LONGEST_EXAMINED = 64

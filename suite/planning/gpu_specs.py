@@ -1,7 +1,7 @@
 """Peak rates and memory of GPUs, for plans made on a machine without one.
 
 The rates are the vendors' figures for dense matrices, which a product of two large matrices nearly
-reaches. A training reaches a fraction of them; see `suite.planning.cost_model`.
+reaches. A training reaches a fraction of them; see `bakeoff.suite.planning.cost_model`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from functools import cache
 
 import torch
 
-from suite.errors import UsageError, unknown_name
-from suite.schema import BYTES_OF_A_CONTEXT
-from suite.timing.clock import clock_of
-from suite.timing.peaks import matrix_peak
+from bakeoff.suite.errors import UsageError, unknown_name
+from bakeoff.suite.schema import BYTES_OF_A_CONTEXT
+from bakeoff.suite.timing.clock import clock_of
+from bakeoff.suite.timing.peaks import matrix_peak
 
 
 @dataclass(frozen=True, kw_only=True)

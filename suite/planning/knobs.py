@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, Union, get_type_hints
 
-from models import (
+from bakeoff.models import (
     ARCHITECTURES,
     MIXERS,
     Architecture,
@@ -19,12 +19,16 @@ from models import (
     architecture_class,
     mixer_class,
 )
-from models.model_spec import config_from_knobs, without_late_defaults, without_reading_knobs
-from models.registry import mixer_pattern
-from suite.errors import MOST_OF_A_REASON, unknown_name, words_of, writable
-from suite.planning.loader import guarded
-from suite.planning.variants import Baseline, Variant
-from suite.spec import (
+from bakeoff.models.model_spec import (
+    config_from_knobs,
+    without_late_defaults,
+    without_reading_knobs,
+)
+from bakeoff.models.registry import mixer_pattern
+from bakeoff.suite.errors import MOST_OF_A_REASON, unknown_name, words_of, writable
+from bakeoff.suite.planning.loader import guarded
+from bakeoff.suite.planning.variants import Baseline, Variant
+from bakeoff.suite.spec import (
     MODEL_FIELDS,
     SWEEPS,
     TEACHER,
@@ -34,8 +38,8 @@ from suite.spec import (
     Scale,
     SpecError,
 )
-from suite.tasks.registry import task_class
-from suite.tasks.task import Task, TaskError
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.tasks.task import Task, TaskError
 
 # Names that have another meaning in an ablation.
 NOT_KNOBS = MODEL_FIELDS | set(Scale.model_fields) | {"task", WHOLE_MODEL, TEACHER}

@@ -32,11 +32,17 @@ from types import CodeType, ModuleType
 
 from pydantic import ValidationError
 
-from suite.errors import unknown_name, words_of, writable
-from suite.import_order import OURS
-from suite.planning.own_modules import RecordingLoader, forget_changed, recorded, refuse_hidden
-from suite.spec import Ablation, SpecError
-from suite.timeouts import import_time_limit
+from bakeoff.former_name import FORMER_NAME
+from bakeoff.suite.errors import unknown_name, words_of, writable
+from bakeoff.suite.places import NAME, PACKAGE
+from bakeoff.suite.planning.own_modules import (
+    RecordingLoader,
+    forget_changed,
+    recorded,
+    refuse_hidden,
+)
+from bakeoff.suite.spec import Ablation, SpecError
+from bakeoff.suite.timeouts import import_time_limit
 
 ALL = "all"
 VALUE = Path("ABLATION")  # takes the place of the file for an ablation that has none
@@ -68,10 +74,8 @@ class LoadedAblation:
 
 def shipped() -> dict[str, Path]:
     """Return name -> file of every shipped ablation, without importing any."""
-    spec = importlib.util.find_spec("ablations")
-    assert spec is not None, "the package `ablations` is part of this distribution"
-    folder = Path(next(iter(spec.submodule_search_locations or ())))
-    return {p.stem: p for p in sorted(folder.glob("*.py")) if not p.name.startswith("_")}
+    files = sorted((PACKAGE / "ablations").glob("*.py"))
+    return {p.stem: p for p in files if not p.name.startswith("_")}
 
 
 def find(name: str) -> LoadedAblation:
@@ -82,7 +86,7 @@ def find(name: str) -> LoadedAblation:
     """
     files = shipped()
     if name in files:
-        return _entry(files[name], f"ablations.{name}", ())
+        return _entry(files[name], f"{NAME}.ablations.{name}", ())
     if _is_path(name):
         return _own_file(Path(name), files)
     raise SpecError(
@@ -133,7 +137,7 @@ def _own_file(path: Path, files: dict[str, Path]) -> LoadedAblation:
         raise SpecError(f"{path}: no such ablation file.")
     path = path.resolve()
     if path in files.values():
-        return _entry(path, f"ablations.{path.stem}", ())
+        return _entry(path, f"{NAME}.ablations.{path.stem}", ())
     if path.suffix != ".py" or not _NAME.fullmatch(path.stem):
         raise SpecError(
             f"{path}: an ablation file is named like its ablation: lower-case letters, digits and "
@@ -153,7 +157,7 @@ def _own_file(path: Path, files: dict[str, Path]) -> LoadedAblation:
 
 def _shadows(name: str) -> bool:
     """Return True if other code may import a module of that name, and would get this file."""
-    if name in sys.stdlib_module_names or name in OURS:
+    if name in sys.stdlib_module_names or name in (NAME, FORMER_NAME):
         return True
     installed = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     return PathFinder.find_spec(name, installed) is not None
@@ -237,7 +241,7 @@ def _the_ablation(module: ModuleType, path: Path) -> Ablation:
         value = names["ABLATION"]
         is_class = issubclass(type(value), type)
         kind = f"the class {value.__name__}" if is_class else f"of type {type(value).__name__}"
-        raise SpecError(f"{path}: ABLATION is {kind}; it must be a suite.Ablation.")
+        raise SpecError(f"{path}: ABLATION is {kind}; it must be a bakeoff.Ablation.")
     holds = f"it holds {', '.join(sorted(found))}" if found else "this one holds no Ablation"
     raise SpecError(
         f"{path}: an ablation file holds exactly one Ablation, named ABLATION; {holds}."
@@ -297,7 +301,7 @@ def _state_kept() -> AbstractContextManager[None]:
     """Restore global state after the block; do nothing if torch is not imported."""
     if "torch" not in sys.modules:
         return nullcontext()
-    from suite.timing.global_state import state_restored
+    from bakeoff.suite.timing.global_state import state_restored
 
     return state_restored()
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from models.model_spec import Knob
-from suite.errors import unknown_name
-from suite.planning.knobs import knob_types
-from suite.planning.loader import VALUE, LoadedAblation
-from suite.spec import MODEL_FIELDS, SWEEPS, Ablation, Model, Scale, SpecError, vary
+from bakeoff.models.model_spec import Knob
+from bakeoff.suite.errors import unknown_name
+from bakeoff.suite.planning.knobs import knob_types
+from bakeoff.suite.planning.loader import VALUE, LoadedAblation
+from bakeoff.suite.spec import MODEL_FIELDS, SWEEPS, Ablation, Model, Scale, SpecError, vary
 
 Setting = Knob | Sequence[Knob]
 _LISTS_OF_SCALE = SWEEPS - {"dims_length"}
@@ -86,7 +86,7 @@ def as_options(settings: Mapping[str, Setting]) -> str:
 
 
 def as_keywords(settings: Mapping[str, Setting]) -> str:
-    """Return the equivalent arguments of `suite.run`, for example ``, heads=[1, 2, 4]``."""
+    """Return the equivalent arguments of `bakeoff.run`, for example ``, heads=[1, 2, 4]``."""
     several = {name: [*_several(value)] for name, value in settings.items()}
     return "".join(f", {n}={v if len(v) > 1 else repr(v[0])}" for n, v in several.items() if v)
 

@@ -29,16 +29,17 @@ from pathlib import Path, PurePosixPath
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING
 
-from models.model_spec import content_hash
-from models.registry import architecture_class, mixer_class, mixer_pattern
-from suite.events import PlannedCode, PlannedModule
-from suite.import_order import OURS, program_folder
-from suite.schema import Plan
-from suite.spec import SpecError
-from suite.text import redact
+from bakeoff.former_name import FORMER_NAME
+from bakeoff.models.model_spec import content_hash
+from bakeoff.models.registry import architecture_class, mixer_class, mixer_pattern
+from bakeoff.suite.events import PlannedCode, PlannedModule
+from bakeoff.suite.places import NAME, is_ours, program_folder
+from bakeoff.suite.schema import Plan
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.text import redact
 
 if TYPE_CHECKING:
-    from models import Architecture, Mixer, ModelSpec
+    from bakeoff.models import Architecture, Mixer, ModelSpec
 
     Part = type[Mixer] | type[Architecture]
 
@@ -68,8 +69,10 @@ class _RecordingFinder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         top = fullname.partition(".")[0]
-        if top in OURS or top in sys.stdlib_module_names:
+        if top == NAME or top in sys.stdlib_module_names:
             return None
+        if fullname == FORMER_NAME:  # a user's module takes precedence over the alias
+            path = [entry for entry in sys.path if not _holds_alias(entry)]
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or type(spec.loader) is not SourceFileLoader or not spec.origin:
             return None
@@ -77,6 +80,11 @@ class _RecordingFinder(MetaPathFinder):
             return None
         spec.loader = RecordingLoader(fullname, spec.loader.path)
         return spec
+
+
+def _holds_alias(entry: str) -> bool:
+    spec = PathFinder.find_spec(FORMER_NAME, [entry])
+    return bool(spec and spec.origin and is_installed(spec.origin))
 
 
 @contextmanager
@@ -112,8 +120,10 @@ def _is_edited(loader: RecordingLoader) -> bool:
 
 @cache
 def is_installed(place: str) -> bool:
-    """Return True for a file of an installed package or of the standard library."""
+    """Return True for a file of an installed package, this one, or the standard library."""
     path = Path(place).resolve()
+    if is_ours(path):
+        return True
     libraries = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
     return bool({"site-packages", "dist-packages"} & set(path.parts)) or any(
         path.is_relative_to(Path(library).resolve()) for library in libraries
@@ -305,7 +315,7 @@ def _spec_of(name: str) -> ModuleSpec | None:
 
 def _is_own(top: str) -> bool:
     """Return True if the file or folder is neither installed nor part of this project."""
-    if top in (*OURS, "__main__") or top in sys.stdlib_module_names:
+    if top in (NAME, "__main__") or top in sys.stdlib_module_names:
         return False
     spec = _spec_of(top)
     if spec is None:
@@ -536,7 +546,7 @@ def refuse_hidden(path: Path) -> None:
         for wanted in (*module.imported, *_classes_named_in(module)):
             top = wanted.partition(".")[0]
             beside = _file_of(path.parent, wanted)
-            if wanted in seen or beside is None or top in OURS:
+            if wanted in seen or beside is None or top == NAME:
                 continue
             seen.add(wanted)
             waiting.append((wanted, beside))

@@ -1,8 +1,8 @@
 """Plan an ablation in three steps: load it at a scale, expand it to trials, check its claim.
 
 An impossible variant becomes a row with its reason. Floors are added if a score is claimed
-(`suite.planning.claims`). Pure: no clock, no randomness, no store; the same ablation always gives
-the same ids.
+(`bakeoff.suite.planning.claims`). Pure: no clock, no randomness, no store; the same ablation
+always gives the same ids.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import TypeVar
 
-from models import Cost
-from models.model_spec import Knob, without_late_defaults
-from suite.errors import unknown_name
-from suite.planning.cells import ComparisonGroup, Table, filled_cells, search_cells
-from suite.planning.claims import checked_claim, refuse_unfit_law, with_floors
-from suite.planning.knobs import (
+from bakeoff.models import Cost
+from bakeoff.models.model_spec import Knob, without_late_defaults
+from bakeoff.suite.errors import unknown_name
+from bakeoff.suite.planning.cells import ComparisonGroup, Table, filled_cells, search_cells
+from bakeoff.suite.planning.claims import checked_claim, refuse_unfit_law, with_floors
+from bakeoff.suite.planning.knobs import (
     Impossible,
     architectures_of,
     knob_names,
@@ -29,12 +29,12 @@ from suite.planning.knobs import (
     refuse_impossible_teachers,
     with_defaults,
 )
-from suite.planning.loader import VALUE, LoadedAblation, find, find_all, of_value
-from suite.planning.overrides import Setting, as_options, edited, parsed
-from suite.planning.own_modules import forget_changed, forget_versions
-from suite.planning.resolve import mixer_at, variant_on
-from suite.planning.same_values import with_distinct_values
-from suite.planning.variants import (
+from bakeoff.suite.planning.loader import VALUE, LoadedAblation, find, find_all, of_value
+from bakeoff.suite.planning.overrides import Setting, as_options, edited, parsed
+from bakeoff.suite.planning.own_modules import forget_changed, forget_versions
+from bakeoff.suite.planning.resolve import mixer_at, variant_on
+from bakeoff.suite.planning.same_values import with_distinct_values
+from bakeoff.suite.planning.variants import (
     Baseline,
     Coordinate,
     Variant,
@@ -43,8 +43,8 @@ from suite.planning.variants import (
     value_text,
     variants_of,
 )
-from suite.probes.probe import Probe, probe
-from suite.schema import (
+from bakeoff.suite.probes.probe import Probe, probe
+from bakeoff.suite.schema import (
     FLOORS,
     LEARNING_RATE,
     MIXER_ALONE,
@@ -59,7 +59,7 @@ from suite.schema import (
     Resources,
     Trial,
 )
-from suite.spec import (
+from bakeoff.suite.spec import (
     SCALES,
     SEEDS,
     SMOKE,
@@ -71,8 +71,8 @@ from suite.spec import (
     Scale,
     SpecError,
 )
-from suite.tasks.registry import task_class
-from suite.tasks.task import Task
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.tasks.task import Task
 
 MOST_TRIALS = 100_000
 Filled = Sequence[tuple[Cell, Trial | None]]  # every cell with its trial
@@ -92,7 +92,8 @@ def plan(
         ablation: An ablation, or the name or path of one.
         scale: ``smoke``, ``quick``, ``standard`` or ``paper``.
         seeds: Number of seeds, instead of the scale's.
-        settings: Changes to apply to the ablation first, by field; see `suite.planning.overrides`.
+        settings: Changes to apply to the ablation first, by field; see
+            `bakeoff.suite.planning.overrides`.
 
     Raises:
         SpecError: If anything is misspelt, has the wrong type or is too large, or if the baseline
@@ -479,13 +480,13 @@ def _facts(baseline: Baseline, variant: Variant) -> MixerFacts:
 def _command(entry: LoadedAblation, scale_name: str, num_seeds: int) -> str:
     """Return the command that runs this again; a user's file is given by its name alone.
 
-    For an ablation that a Python program defines, return the call of `suite.run`.
+    For an ablation that a Python program defines, return the call of `bakeoff.run`.
     """
     name = entry.file.name if entry.source_paths else entry.name
     asked = entry.ablation.scale(scale_name).seeds or SEEDS[scale_name]
     if entry.file == VALUE:
         in_python = f", seeds={num_seeds}" if num_seeds != asked else ""
-        return f'suite.run(ABLATION, scale="{scale_name}"{in_python}{entry.options})'
+        return f'bakeoff.run(ABLATION, scale="{scale_name}"{in_python}{entry.options})'
     seeds = f" --seeds {num_seeds}" if num_seeds != asked else ""
     return f"bakeoff run {name} --scale {scale_name}{seeds}{entry.options}"
 

@@ -14,13 +14,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from models import POSITIONS, Input, Interface, ModelSpec, build_shapes
-from models.interface import INPUTS, Answer
-from models.model_spec import RUNTIMES, Runtime, without_late_defaults
-from models.registry import mixer_pattern, relative_position
-from suite.errors import unknown_name
-from suite.planning.examination import try_own_architecture, try_own_mixer
-from suite.planning.knobs import (
+from bakeoff.models import POSITIONS, Input, Interface, ModelSpec, build_shapes
+from bakeoff.models.interface import INPUTS, Answer
+from bakeoff.models.model_spec import RUNTIMES, Runtime, without_late_defaults
+from bakeoff.models.registry import mixer_pattern, relative_position
+from bakeoff.suite.errors import unknown_name
+from bakeoff.suite.planning.examination import try_own_architecture, try_own_mixer
+from bakeoff.suite.planning.knobs import (
     Impossible,
     checked_knobs,
     checked_settings,
@@ -36,26 +36,35 @@ from suite.planning.knobs import (
     size_of,
     task_named,
 )
-from suite.planning.loader import tried
-from suite.planning.own_modules import own_versions
-from suite.planning.training_examination import why_rows_mixed, why_unsaved, why_unshared
-from suite.planning.variants import Baseline, Coordinate, Variant
-from suite.probes.probe import probe
-from suite.schema import MIXER_ALONE, Parallel, Precision, Training, Trial
-from suite.spec import MODEL_FIELDS, SMOKE, TEACHER, TUNED, WHOLE_MODEL, Model, Scale, SpecError
-from suite.spec.recipe import NO_DISTILLATION, NO_START
-from suite.tasks.data_files import is_absent
-from suite.tasks.registry import build_task
-from suite.tasks.task import Task, TaskError
-from suite.training.augmentation import why_not_augmented
-from suite.training.sampling import why_no_sampling
+from bakeoff.suite.planning.loader import tried
+from bakeoff.suite.planning.own_modules import own_versions
+from bakeoff.suite.planning.training_examination import why_rows_mixed, why_unsaved, why_unshared
+from bakeoff.suite.planning.variants import Baseline, Coordinate, Variant
+from bakeoff.suite.probes.probe import probe
+from bakeoff.suite.schema import MIXER_ALONE, Parallel, Precision, Training, Trial
+from bakeoff.suite.spec import (
+    MODEL_FIELDS,
+    SMOKE,
+    TEACHER,
+    TUNED,
+    WHOLE_MODEL,
+    Model,
+    Scale,
+    SpecError,
+)
+from bakeoff.suite.spec.recipe import NO_DISTILLATION, NO_START
+from bakeoff.suite.tasks.data_files import is_absent
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import Task, TaskError
+from bakeoff.suite.training.augmentation import why_not_augmented
+from bakeoff.suite.training.sampling import why_no_sampling
 
 
 def variant_on(baseline: Baseline, variant: Variant, task_name: str) -> Trial:
     """Return the variant on the task as a trial without a probe, with every value filled in.
 
-    The trial has no seed and no versions; `suite.planning.cells` makes the trials of probes from
-    it.
+    The trial has no seed and no versions; `bakeoff.suite.planning.cells` makes the trials of
+    probes from it.
 
     Raises:
         SpecError: For a misspelt name or a value of the wrong type.

@@ -9,11 +9,11 @@ from dataclasses import replace
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from models import ModelError
-from models.registry import mixer_pattern
-from suite.planning.knobs import architectures_of, knob_types, with_defaults
-from suite.planning.variants import Baseline, value_text
-from suite.spec import (
+from bakeoff.models import ModelError
+from bakeoff.models.registry import mixer_pattern
+from bakeoff.suite.planning.knobs import architectures_of, knob_types, with_defaults
+from bakeoff.suite.planning.variants import Baseline, value_text
+from bakeoff.suite.spec import (
     TEACHER,
     WHOLE_MODEL,
     Ablation,

@@ -29,19 +29,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from models import Mixer, ModelSpec, architecture_class, build_model, mixer_class
-from models.interface import INPUTS, PENALTY, Answer, Outputs
-from models.registry import mixer_pattern
-from suite.planning.examination import (
+from bakeoff.models import Mixer, ModelSpec, architecture_class, build_model, mixer_class
+from bakeoff.models.interface import INPUTS, PENALTY, Answer, Outputs
+from bakeoff.models.registry import mixer_pattern
+from bakeoff.suite.planning.examination import (
     are_same,
     generators_kept,
     inputs_like,
     show_all,
 )
-from suite.planning.loader import tried
-from suite.schema import Plan
-from suite.tasks.registry import task_class
-from suite.training.engines.engine import weights_of
+from bakeoff.suite.planning.loader import tried
+from bakeoff.suite.schema import Plan
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.training.engines.engine import weights_of
 
 _LONGEST_EXAMINED = 16
 _NUM_ROWS, _NUM_TOGETHER = 3, 2
@@ -55,7 +55,7 @@ Given = Mapping[str, Tensor]
 _Aspect = Literal["unsaved", "rows_mixed", "unshared", "unread"]
 _OF_TORCH = frozenset(vars(nn.Module()))
 _DEEPEST = 8
-_SHIPPED = ("torch", "models", "suite", "builtins", "typing", "abc")
+_SHIPPED = ("torch", "bakeoff", "builtins", "typing", "abc")
 _SCALARS = (type(None), bool, int, float, complex, str, bytes, np.generic)
 
 

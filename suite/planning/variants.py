@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from models.model_spec import Knob
-from suite.spec import (
+from bakeoff.models.model_spec import Knob
+from bakeoff.suite.spec import (
     MODEL_FIELDS,
     TEACHER,
     WHOLE_MODEL,
@@ -19,7 +19,7 @@ from suite.spec import (
     Scale,
     SpecError,
 )
-from suite.spec.model import is_alike
+from bakeoff.suite.spec.model import is_alike
 
 MOST_VARIANTS = 10_000
 _MAY_LACK = ("architecture", "mixer")  # fields of a model that may be None

@@ -1,4 +1,4 @@
-"""Evaluate the complexity formulas of `models.mixer.Cost` at a length.
+"""Evaluate the complexity formulas of `bakeoff.models.mixer.Cost` at a length.
 
 A formula is parsed to a tree and evaluated node by node in floating point. It is never executed as
 code, because mixers may come from third parties.
@@ -12,10 +12,10 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from models.errors import ModelError
+from bakeoff.models.errors import ModelError
 
 if TYPE_CHECKING:
-    from models.mixer import Mixer
+    from bakeoff.models.mixer import Mixer
 
 _LONGEST = 200  # characters; this also limits the depth of the tree
 _OPERATIONS: Mapping[type[ast.operator], Callable[[float, float], float]] = {

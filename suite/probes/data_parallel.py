@@ -24,16 +24,24 @@ from dataclasses import dataclass, field
 
 import torch
 
-from models import ModelSpec
-from suite.errors import classified
-from suite.probes.probe import SpreadProbe, endless, initial_model, measurement
-from suite.probes.tensor_bytes import NewTensors, peak_bytes
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial, metric_spec
-from suite.tasks.registry import build_task
-from suite.tasks.task import Batch
-from suite.training.checkpoint import Checkpointer
-from suite.training.engines.local import LocalEngine
-from suite.training.engines.sharded import ShardedEngine
+from bakeoff.models import ModelSpec
+from bakeoff.suite.errors import classified
+from bakeoff.suite.probes.probe import SpreadProbe, endless, initial_model, measurement
+from bakeoff.suite.probes.tensor_bytes import NewTensors, peak_bytes
+from bakeoff.suite.schema import (
+    Measurement,
+    MetricSpec,
+    Parallel,
+    Point,
+    Status,
+    Trial,
+    metric_spec,
+)
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import Batch
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.engines.sharded import ShardedEngine
 
 _WARM_UP_ROUNDS = 2
 _ROUNDS = 9

@@ -13,7 +13,7 @@ sequences grow: one per sequence and step. The state is measured after L tokens,
 of all sequences, with each tensor counted once. At bf16 each step runs under autocast, as in
 training: parameters stay in float32 and are cast in every step.
 
-All variants are interleaved in one process; see `suite.timing`.
+All variants are interleaved in one process; see `bakeoff.suite.timing`.
 
 On a GPU the peak rate of copies is measured first, and the share of it that a step uses is
 reported: the minimum number of bytes that a step must read, which are all parameters and the state,
@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from models import (
+from bakeoff.models import (
     Decoder,
     Input,
     Mixer,
@@ -42,17 +42,17 @@ from models import (
     build_shapes,
     mixer_class,
 )
-from models.architectures.mixer_alone import CausalMixerAlone
-from models.decoding import Beams, map_state, reordered, tensors_of
-from models.interface import INPUTS
-from suite.probes.probe import Probe, Said, at_length, measurement, rate_of, share_of
-from suite.schema import Measurement, Parallel, Status, Trial, metric_spec
-from suite.tasks.registry import task_class
-from suite.timing.clock import Clock, clock_of
-from suite.timing.comparison import TimingComparison
-from suite.timing.passes import Missing, Pass, built, random_input
-from suite.timing.peaks import are_wanted, peaks
-from suite.training.recipes import autocast_of
+from bakeoff.models.architectures.mixer_alone import CausalMixerAlone
+from bakeoff.models.decoding import Beams, map_state, reordered, tensors_of
+from bakeoff.models.interface import INPUTS
+from bakeoff.suite.probes.probe import Probe, Said, at_length, measurement, rate_of, share_of
+from bakeoff.suite.schema import Measurement, Parallel, Status, Trial, metric_spec
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.timing.clock import Clock, clock_of
+from bakeoff.suite.timing.comparison import TimingComparison
+from bakeoff.suite.timing.passes import Missing, Pass, built, random_input
+from bakeoff.suite.timing.peaks import are_wanted, peaks
+from bakeoff.suite.training.recipes import autocast_of
 
 METRIC = "decode_token_seconds"
 _RATE = metric_spec("decode_tokens_per_second")

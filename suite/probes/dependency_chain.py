@@ -2,9 +2,10 @@
 
 Table 1 of "Attention Is All You Need" calls this sequential operations. Every operation that torch
 dispatches and that writes numbers is one step, including copies; views and metadata do not count.
-The depth inside one operation does not count, as in `models.mixer.Cost`: a sum, a matrix product, a
-softmax, a fused attention, a Fourier transform (with its log n rounds) are one step each. So the
-number contains a constant of little meaning; the result is how it grows with the length.
+The depth inside one operation does not count, as in `bakeoff.models.mixer.Cost`: a sum, a matrix
+product, a softmax, a fused attention, a Fourier transform (with its log n rounds) are one step
+each. So the number contains a constant of little meaning; the result is how it grows with the
+length.
 
 Kernels that hide a loop over tokens are decomposed: with oneDNN off, a recurrence of torch runs as
 single steps. Computations outside torch (a user's own kernel, numbers converted to Python) are not

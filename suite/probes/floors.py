@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from suite.floors.registry import FLOORS as ALL_FLOORS
-from suite.probes.probe import Probe, measurement, task_metric, task_of
-from suite.schema import FLOORS, Measurement, MetricSpec, Point, Status, Trial
-from suite.tasks.task import Task
+from bakeoff.suite.floors.registry import FLOORS as ALL_FLOORS
+from bakeoff.suite.probes.probe import Probe, measurement, task_metric, task_of
+from bakeoff.suite.schema import FLOORS, Measurement, MetricSpec, Point, Status, Trial
+from bakeoff.suite.tasks.task import Task
 
 
 class Floors(Probe):

@@ -36,13 +36,19 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from models import ModelSpec, architecture_class
-from suite.probes.probe import Said, TrainedModelProbe, initial_model, measurement, trained_model
-from suite.schema import Measurement, MetricSpec, Parallel, Status, Trial
-from suite.tasks.registry import build_task
-from suite.tasks.task import Task
-from suite.training.checkpoint import Checkpointer
-from suite.training.engines.engine import in_evaluation_mode
+from bakeoff.models import ModelSpec, architecture_class
+from bakeoff.suite.probes.probe import (
+    Said,
+    TrainedModelProbe,
+    initial_model,
+    measurement,
+    trained_model,
+)
+from bakeoff.suite.schema import Measurement, MetricSpec, Parallel, Status, Trial
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import Task
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.engines.engine import in_evaluation_mode
 
 FLOOR = torch.finfo(torch.float32).tiny
 _INITIAL, _TRAINED = "initial_gradient_log10", "trained_gradient_log10"

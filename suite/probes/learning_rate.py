@@ -19,10 +19,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from suite.errors import CheckpointError, Diverged
-from suite.events import TrialRemark
-from suite.probes.probe import TRAINING, Probe, Said, measurement, started, task_metric
-from suite.schema import (
+from bakeoff.suite.errors import CheckpointError, Diverged
+from bakeoff.suite.events import TrialRemark
+from bakeoff.suite.probes.probe import TRAINING, Probe, Said, measurement, started, task_metric
+from bakeoff.suite.schema import (
     LEARNING_RATE,
     Measurement,
     MetricSpec,
@@ -32,11 +32,11 @@ from suite.schema import (
     Trial,
     metric_spec,
 )
-from suite.tasks.registry import task_class
-from suite.tasks.task import Task
-from suite.training.checkpoint import UNFINISHED, Checkpointer
-from suite.training.loop import VALIDATION, train_resuming
-from suite.training.tensor_io import make_folder, read_json, write_json
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.tasks.task import Task
+from bakeoff.suite.training.checkpoint import UNFINISHED, Checkpointer
+from bakeoff.suite.training.loop import VALIDATION, train_resuming
+from bakeoff.suite.training.tensor_io import make_folder, read_json, write_json
 
 SEEDS = (0, 1)
 LOWEST, HIGHEST = 1e-6, 10.0

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from models import build_model
-from models.architectures.mixer_alone import MixerAlone
-from models.flop_count import counted_flops
-from suite.probes.cost_formula import evaluate
-from suite.probes.model_counts import ForwardFlops
-from suite.probes.probe import has_formula, measurement
-from suite.schema import Measurement, Point, Trial, metric_spec
+from bakeoff.models import build_model
+from bakeoff.models.architectures.mixer_alone import MixerAlone
+from bakeoff.models.flop_count import counted_flops
+from bakeoff.suite.probes.cost_formula import evaluate
+from bakeoff.suite.probes.model_counts import ForwardFlops
+from bakeoff.suite.probes.probe import has_formula, measurement
+from bakeoff.suite.schema import Measurement, Point, Trial, metric_spec
 
 _WITHIN = 0.01
 _FORMULA = metric_spec("forward_flops")

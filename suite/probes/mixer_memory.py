@@ -23,13 +23,21 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from models import ModelError, ModelSpec
-from models.architectures.mixer_alone import MixerAlone
-from suite.errors import classified
-from suite.probes.probe import Probe, initial_model, measurement
-from suite.probes.tensor_bytes import growth_bytes
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial, metric_spec
-from suite.training.recipes import at_precision
+from bakeoff.models import ModelError, ModelSpec
+from bakeoff.models.architectures.mixer_alone import MixerAlone
+from bakeoff.suite.errors import classified
+from bakeoff.suite.probes.probe import Probe, initial_model, measurement
+from bakeoff.suite.probes.tensor_bytes import growth_bytes
+from bakeoff.suite.schema import (
+    Measurement,
+    MetricSpec,
+    Parallel,
+    Point,
+    Status,
+    Trial,
+    metric_spec,
+)
+from bakeoff.suite.training.recipes import at_precision
 
 _SHORT = 256  # tokens; this length is tried directly for every mixer
 _SHARE = 0.8  # of the free memory

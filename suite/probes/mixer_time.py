@@ -3,7 +3,7 @@
 The mixer is a single layer over one sequence; over eight at ``batch=8``, and at ``threads=2`` with
 two threads on two CPUs instead of all those of the worker. Controls are timed together with the
 first subject: the subject built again and slowed, kernels of known growth, and the peak rates of
-the device (`suite.timing.peaks`).
+the device (`bakeoff.suite.timing.peaks`).
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from contextlib import contextmanager
 
 import torch
 
-from models import ModelSpec
-from suite.probes.decode import decode_step
-from suite.probes.probe import Probe, Said, measurement
-from suite.schema import Measurement, Status, Trial, metric_spec
-from suite.timing.clock import clock_of
-from suite.timing.comparison import Operations, TimingComparison, fixed_cpus
-from suite.timing.kernels import kernels
-from suite.timing.machine_load import num_cpus
-from suite.timing.passes import Missing, Pass, built, over_vectors
-from suite.timing.peaks import peaks
-from suite.timing.stopping import DEFAULT, Limits
-from suite.training.engines.runtimes import prepared
+from bakeoff.models import ModelSpec
+from bakeoff.suite.probes.decode import decode_step
+from bakeoff.suite.probes.probe import Probe, Said, measurement
+from bakeoff.suite.schema import Measurement, Status, Trial, metric_spec
+from bakeoff.suite.timing.clock import clock_of
+from bakeoff.suite.timing.comparison import Operations, TimingComparison, fixed_cpus
+from bakeoff.suite.timing.kernels import kernels
+from bakeoff.suite.timing.machine_load import num_cpus
+from bakeoff.suite.timing.passes import Missing, Pass, built, over_vectors
+from bakeoff.suite.timing.peaks import peaks
+from bakeoff.suite.timing.stopping import DEFAULT, Limits
+from bakeoff.suite.training.engines.runtimes import prepared
 
 MAIN = "forward_backward_seconds"
 FORWARD, DECODE = "forward_seconds", "decode_token_seconds"

@@ -11,11 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from models import ModelSpec, architecture_class, build_model, build_shapes, mixer_class
-from models.flop_count import UncountedOperationError
-from suite.probes.probe import Probe, forward_flops, lengths_of, measurement
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Status, Trial, metric_spec
-from suite.training.engines.engine import num_trained
+from bakeoff.models import ModelSpec, architecture_class, build_model, build_shapes, mixer_class
+from bakeoff.models.flop_count import UncountedOperationError
+from bakeoff.suite.probes.probe import Probe, forward_flops, lengths_of, measurement
+from bakeoff.suite.schema import (
+    Measurement,
+    MetricSpec,
+    Parallel,
+    Point,
+    Status,
+    Trial,
+    metric_spec,
+)
+from bakeoff.suite.training.engines.engine import num_trained
 
 
 class Parameters(Probe):

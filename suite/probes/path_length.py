@@ -1,8 +1,9 @@
 """Measure two columns of Table 1: sequential operations and maximum path length.
 
 `sequential_operations` is the longest chain of dependent operations of one forward pass of the
-mixer alone; see `suite.probes.dependency_chain` for what counts as one. It contains a constant: 3
-for fused attention, 7 per token for an LSTM; the result is how it grows with the length.
+mixer alone; see `bakeoff.suite.probes.dependency_chain` for what counts as one. It contains a
+constant: 3 for fused attention, 7 per token for an LSTM; the result is how it grows with the
+length.
 
 `maximum_path_length` is that of Table 1, between the two most distant tokens: the number of layers
 until every output depends on every input that it ever can (`layers_until_all_is_seen`), times the
@@ -29,13 +30,13 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from models import Mixer, ModelError, ModelSpec
-from models.architectures.mixer_alone import MixerAlone
-from models.stack import build_mixer_of
-from suite.probes.cost_formula import evaluate
-from suite.probes.dependency_chain import longest_chain
-from suite.probes.probe import Probe, initial_model, measurement
-from suite.schema import Measurement, Point, Status, Trial, metric_spec
+from bakeoff.models import Mixer, ModelError, ModelSpec
+from bakeoff.models.architectures.mixer_alone import MixerAlone
+from bakeoff.models.stack import build_mixer_of
+from bakeoff.suite.probes.cost_formula import evaluate
+from bakeoff.suite.probes.dependency_chain import longest_chain
+from bakeoff.suite.probes.probe import Probe, initial_model, measurement
+from bakeoff.suite.schema import Measurement, Point, Status, Trial, metric_spec
 
 LONGEST = 512  # tokens; growth shows at much shorter lengths
 _WIDTHS = (8, 16, 32, 64)

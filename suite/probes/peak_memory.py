@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from models import ModelSpec
-from suite.probes.probe import Probe, endless, initial_model, measurement
-from suite.probes.tensor_bytes import NewTensors, peak_bytes
-from suite.schema import Measurement, Parallel, Point, Trial, metric_spec
-from suite.tasks.registry import build_task
-from suite.training.engines.local import LocalEngine
+from bakeoff.models import ModelSpec
+from bakeoff.suite.probes.probe import Probe, endless, initial_model, measurement
+from bakeoff.suite.probes.tensor_bytes import NewTensors, peak_bytes
+from bakeoff.suite.schema import Measurement, Parallel, Point, Trial, metric_spec
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.training.engines.local import LocalEngine
 
 
 class PeakMemory(Probe):

@@ -15,19 +15,19 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from models import (
+from bakeoff.models import (
     Architecture,
     architecture_class,
     build_model,
     build_shapes,
     mixer_class,
 )
-from models.flop_count import counted_forward_flops
-from models.interface import CONTEXT
-from models.model_spec import ModelSpec
-from suite.errors import unknown_name
-from suite.events import Condition, TrainedState, TrialRemark
-from suite.schema import (
+from bakeoff.models.flop_count import counted_forward_flops
+from bakeoff.models.interface import CONTEXT
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.suite.errors import unknown_name
+from bakeoff.suite.events import Condition, TrainedState, TrialRemark
+from bakeoff.suite.schema import (
     MIXER_ALONE,
     TIMING_PROBES,
     Measurement,
@@ -39,14 +39,14 @@ from suite.schema import (
     Training,
     Trial,
 )
-from suite.spec import SpecError
-from suite.tasks.registry import build_task, task_class
-from suite.tasks.task import Task
-from suite.training.adversarial import passes_per_step
-from suite.training.checkpoint import Checkpointer
-from suite.training.engines.local import LocalEngine
-from suite.training.loop import Exercise
-from suite.training.weights import restore, take_over
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.tasks.registry import build_task, task_class
+from bakeoff.suite.tasks.task import Task
+from bakeoff.suite.training.adversarial import passes_per_step
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.loop import Exercise
+from bakeoff.suite.training.weights import restore, take_over
 
 # Values of `Probe.depends_on`: of a probe that trains, and of one that examines a trained model
 # whose start and teacher are part of its trials' ids.
@@ -202,7 +202,8 @@ class SpreadProbe(Probe):
         """Run the trial on every worker at once; all of them return the same.
 
         Raises:
-            suite.training.loop.Diverged: if the training loss is not finite, on all workers alike.
+            bakeoff.suite.training.loop.Diverged: if the training loss is not finite, on all
+            workers alike.
         """
 
 
@@ -378,29 +379,29 @@ def _flops_per_step(
 
 
 PROBES: dict[str, str] = {
-    "quality": "suite.probes.quality:Quality",
-    "floors": "suite.probes.floors:Floors",
-    "score_by_position": "suite.probes.score_by_position:ScoreByPosition",
-    "alignment_error": "suite.probes.attention.alignment_error:AlignmentError",
-    "localisation": "suite.probes.attention.localisation:Localisation",
-    "training_score": "suite.probes.training_score:TrainingScore",
-    "written_scores": "suite.probes.written_scores:WrittenScores",
-    "validation": "suite.probes.validation:Validation",
-    "learning_rate": "suite.probes.learning_rate:LearningRate",
-    "parameters": "suite.probes.model_counts:Parameters",
-    "flops": "suite.probes.model_counts:ForwardFlops",
-    "state_bytes": "suite.probes.model_counts:StateBytes",
-    "step_time": "suite.probes.step_time:StepTime",
-    "decode": "suite.probes.decode:Decode",
-    "peak_memory": "suite.probes.peak_memory:PeakMemory",
-    "softmax": "suite.probes.softmax:Softmax",
-    "data_parallel": "suite.probes.data_parallel:DataParallel",
-    "gradient_by_distance": "suite.probes.gradient_by_distance:GradientByDistance",
+    "quality": "bakeoff.suite.probes.quality:Quality",
+    "floors": "bakeoff.suite.probes.floors:Floors",
+    "score_by_position": "bakeoff.suite.probes.score_by_position:ScoreByPosition",
+    "alignment_error": "bakeoff.suite.probes.attention.alignment_error:AlignmentError",
+    "localisation": "bakeoff.suite.probes.attention.localisation:Localisation",
+    "training_score": "bakeoff.suite.probes.training_score:TrainingScore",
+    "written_scores": "bakeoff.suite.probes.written_scores:WrittenScores",
+    "validation": "bakeoff.suite.probes.validation:Validation",
+    "learning_rate": "bakeoff.suite.probes.learning_rate:LearningRate",
+    "parameters": "bakeoff.suite.probes.model_counts:Parameters",
+    "flops": "bakeoff.suite.probes.model_counts:ForwardFlops",
+    "state_bytes": "bakeoff.suite.probes.model_counts:StateBytes",
+    "step_time": "bakeoff.suite.probes.step_time:StepTime",
+    "decode": "bakeoff.suite.probes.decode:Decode",
+    "peak_memory": "bakeoff.suite.probes.peak_memory:PeakMemory",
+    "softmax": "bakeoff.suite.probes.softmax:Softmax",
+    "data_parallel": "bakeoff.suite.probes.data_parallel:DataParallel",
+    "gradient_by_distance": "bakeoff.suite.probes.gradient_by_distance:GradientByDistance",
     # Probes of the mixer alone, along lengths and widths.
-    "mixer_time": "suite.probes.mixer_time:MixerTime",
-    "mixer_memory": "suite.probes.mixer_memory:MixerMemory",
-    "mixer_flops": "suite.probes.mixer_flops:MixerFlops",
-    "path_length": "suite.probes.path_length:PathLength",
+    "mixer_time": "bakeoff.suite.probes.mixer_time:MixerTime",
+    "mixer_memory": "bakeoff.suite.probes.mixer_memory:MixerMemory",
+    "mixer_flops": "bakeoff.suite.probes.mixer_flops:MixerFlops",
+    "path_length": "bakeoff.suite.probes.path_length:PathLength",
 }
 
 

@@ -1,8 +1,8 @@
 """Train a model, then score the test split, once, at the end.
 
 A model that differs from another one only in knobs of inference
-(`models.model_spec.reading_knob`) is not trained again: its trial loads the weights of the trained
-one and scores them.
+(`bakeoff.models.model_spec.reading_knob`) is not trained again: its trial loads the weights of the
+trained one and scores them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from suite.errors import Diverged
-from suite.probes.probe import (
+from bakeoff.suite.errors import Diverged
+from bakeoff.suite.probes.probe import (
     TRAINING,
     Said,
     SpreadProbe,
@@ -23,15 +23,15 @@ from suite.probes.probe import (
     teacher_model,
     trained_model,
 )
-from suite.probes.samples.collect import samples_of
-from suite.schema import Measurement, MetricSpec, Trial
-from suite.tasks.registry import build_task
-from suite.tasks.sequence_metrics import SequenceMetric
-from suite.tasks.task import Metric, Task
-from suite.training.checkpoint import Checkpointer
-from suite.training.engines.engine import evaluate_in_parts
-from suite.training.engines.sharded import ShardedEngine
-from suite.training.loop import evaluate, train_resuming
+from bakeoff.suite.probes.samples.collect import samples_of
+from bakeoff.suite.schema import Measurement, MetricSpec, Trial
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.sequence_metrics import SequenceMetric
+from bakeoff.suite.tasks.task import Metric, Task
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.engines.engine import evaluate_in_parts
+from bakeoff.suite.training.engines.sharded import ShardedEngine
+from bakeoff.suite.training.loop import evaluate, train_resuming
 
 
 class Quality(SpreadProbe):

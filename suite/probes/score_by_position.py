@@ -15,8 +15,8 @@ from dataclasses import replace
 
 import torch
 
-from models import ModelSpec, architecture_class
-from suite.probes.probe import (
+from bakeoff.models import ModelSpec, architecture_class
+from bakeoff.suite.probes.probe import (
     ORIGIN,
     Said,
     TrainedModelProbe,
@@ -24,11 +24,11 @@ from suite.probes.probe import (
     task_metric,
     trained_model,
 )
-from suite.schema import MetricSpec, Parallel, Trial
-from suite.tasks.registry import build_task, task_class
-from suite.tasks.task import UNSCORED, Batch, Task
-from suite.training.checkpoint import Checkpointer
-from suite.training.engines.engine import in_evaluation_mode, score_batch, writes
+from bakeoff.suite.schema import MetricSpec, Parallel, Trial
+from bakeoff.suite.tasks.registry import build_task, task_class
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Task
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.engines.engine import in_evaluation_mode, score_batch, writes
 
 AXIS = "position"
 

@@ -38,16 +38,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from models import Architecture, Mixer, ModelError, ModelSpec, mixer_class
-from models.registry import mixer_pattern
-from models.reversible import activations_kept
-from suite.probes.probe import Said, TrainedModelProbe, initial_model, measurement, trained_model
-from suite.probes.samples.building import mixers_of
-from suite.schema import Measurement, MetricSpec, Parallel, Trial, metric_spec
-from suite.tasks.registry import build_task
-from suite.tasks.task import Batch, Task
-from suite.training.checkpoint import Checkpointer
-from suite.training.engines.engine import in_evaluation_mode
+from bakeoff.models import Architecture, Mixer, ModelError, ModelSpec, mixer_class
+from bakeoff.models.registry import mixer_pattern
+from bakeoff.models.reversible import activations_kept
+from bakeoff.suite.probes.probe import (
+    Said,
+    TrainedModelProbe,
+    initial_model,
+    measurement,
+    trained_model,
+)
+from bakeoff.suite.probes.samples.building import mixers_of
+from bakeoff.suite.schema import Measurement, MetricSpec, Parallel, Trial, metric_spec
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import Batch, Task
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.engines.engine import in_evaluation_mode
 
 _ROWS = 8  # sequences at once; the weights of all layers are kept in memory
 _NUM_BATCHES = 4

@@ -1,9 +1,9 @@
 """Time a step of a whole model: forward, forward and backward, a training step.
 
-All variants are interleaved in one process, on batches of the task; see `suite.timing`. The tokens
-per second that follow from the times are reported too: of training, and of the forward pass without
-gradients, which processes a whole prompt at once (prefill, without filling a cache). The number of
-tokens of a batch is its sequences times the length of the trial.
+All variants are interleaved in one process, on batches of the task; see `bakeoff.suite.timing`.
+The tokens per second that follow from the times are reported too: of training, and of the forward
+pass without gradients, which processes a whole prompt at once (prefill, without filling a cache).
+The number of tokens of a batch is its sequences times the length of the trial.
 
 On a GPU the peak rate of matrix products is measured first, and the share of it that a training
 step uses is reported: FLOPs by formula, three times those of a forward pass, divided by the seconds
@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from models import ModelSpec
-from models.flop_count import UncountedOperationError
-from suite.probes.probe import (
+from bakeoff.models import ModelSpec
+from bakeoff.models.flop_count import UncountedOperationError
+from bakeoff.suite.probes.probe import (
     TRAINING_OVER_FORWARD,
     Probe,
     Said,
@@ -34,14 +34,14 @@ from suite.probes.probe import (
     rate_of,
     share_of,
 )
-from suite.schema import Measurement, Precision, Status, Trial, metric_spec
-from suite.tasks.registry import build_task
-from suite.tasks.task import Batch, Task
-from suite.timing.clock import Clock, clock_of
-from suite.timing.comparison import Operations, TimingComparison
-from suite.timing.passes import Pass, built, forward, forward_backward
-from suite.timing.peaks import Peaks, are_wanted, peaks
-from suite.training.engines.local import LocalEngine
+from bakeoff.suite.schema import Measurement, Precision, Status, Trial, metric_spec
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import Batch, Task
+from bakeoff.suite.timing.clock import Clock, clock_of
+from bakeoff.suite.timing.comparison import Operations, TimingComparison
+from bakeoff.suite.timing.passes import Pass, built, forward, forward_backward
+from bakeoff.suite.timing.peaks import Peaks, are_wanted, peaks
+from bakeoff.suite.training.engines.local import LocalEngine
 
 METRIC = "training_step_seconds"
 _FORWARD, _FORWARD_BACKWARD = "forward_seconds", "forward_backward_seconds"

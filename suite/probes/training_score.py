@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import torch
 
-from suite.probes.probe import (
+from bakeoff.suite.probes.probe import (
     ORIGIN,
     Said,
     TrainedModelProbe,
@@ -21,12 +21,12 @@ from suite.probes.probe import (
     task_of,
     trained_model,
 )
-from suite.schema import MetricSpec, Trial
-from suite.tasks.metrics import PlayedMetric
-from suite.tasks.registry import task_class
-from suite.tasks.task import Task
-from suite.training.checkpoint import Checkpointer
-from suite.training.engines.engine import in_evaluation_mode, score_batch
+from bakeoff.suite.schema import MetricSpec, Trial
+from bakeoff.suite.tasks.metrics import PlayedMetric
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.tasks.task import Task
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.engines.engine import in_evaluation_mode, score_batch
 
 NUM_BATCHES = 64
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from suite.probes.probe import TRAINING, Probe, Said, measurement, started, task_metric
-from suite.schema import MetricSpec, Point, Trial
-from suite.tasks.task import Task
-from suite.training.checkpoint import Checkpointer
-from suite.training.loop import VALIDATION, train_resuming
+from bakeoff.suite.probes.probe import TRAINING, Probe, Said, measurement, started, task_metric
+from bakeoff.suite.schema import MetricSpec, Point, Trial
+from bakeoff.suite.tasks.task import Task
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.loop import VALIDATION, train_resuming
 
 
 class Validation(Probe):

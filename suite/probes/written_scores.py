@@ -1,10 +1,10 @@
 """Score the sentences that a trained model generates on the test split.
 
 The model reads its own output, as in use, and a beam search looks for the most likely sentence,
-with the beam and the length penalty of the scale (`models.decoding`), which may be axes. `quality`
-trains the model once for all of them, and its own score remains that of the task's search, mostly a
-greedy one. No sentence becomes longer than the targets of its task may be; `unfinished` is the
-share of those that are cut there.
+with the beam and the length penalty of the scale (`bakeoff.models.decoding`), which may be axes.
+`quality` trains the model once for all of them, and its own score remains that of the task's
+search, mostly a greedy one. No sentence becomes longer than the targets of its task may be;
+`unfinished` is the share of those that are cut there.
 
     written_bleu         with the 95 % interval of a bootstrap over sentences; see `interval_of`
     written_chrf         chrF2
@@ -38,14 +38,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models import Decoder, ModelSpec, architecture_class
-from models.decoding import Decoded
-from models.interface import Outputs
-from suite.errors import Diverged
-from suite.probes.probe import ORIGIN, Said, TrainedModelProbe, measurement, trained_model
-from suite.probes.samples.collect import samples_of
-from suite.probes.samples.translations import translations
-from suite.schema import (
+from bakeoff.models import Decoder, ModelSpec, architecture_class
+from bakeoff.models.decoding import Decoded
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.errors import Diverged
+from bakeoff.suite.probes.probe import ORIGIN, Said, TrainedModelProbe, measurement, trained_model
+from bakeoff.suite.probes.samples.collect import samples_of
+from bakeoff.suite.probes.samples.translations import translations
+from bakeoff.suite.schema import (
     NUM_SENTENCES,
     WRITTEN_SCORES,
     Measurement,
@@ -54,9 +54,9 @@ from suite.schema import (
     Trial,
     metric_spec,
 )
-from suite.tasks.metrics import Bits
-from suite.tasks.registry import build_task
-from suite.tasks.sequence_metrics import (
+from bakeoff.suite.tasks.metrics import Bits
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.sequence_metrics import (
     Bleu,
     ChrF,
     ExactMatch,
@@ -64,9 +64,9 @@ from suite.tasks.sequence_metrics import (
     SequenceMetric,
     Symbols,
 )
-from suite.tasks.task import UNSCORED, Batch, Task
-from suite.training.checkpoint import Checkpointer
-from suite.training.engines.engine import in_evaluation_mode, writes, written
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Task
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.engines.engine import in_evaluation_mode, writes, written
 
 NUM_RESAMPLES = 1_000
 _SEED = 20_040_725

@@ -14,30 +14,36 @@ from pathlib import Path
 
 import pandas as pd
 
-from models.errors import did_you_mean
-from reports.analysis.cost import TRAINING_STEP
-from reports.analysis.crossover import Crossover, CrossoverKind, crossover
-from reports.document import NO_ENTRY, Column, Row, Table
-from reports.pages.mixers import main_environment
-from reports.plots.learning_curves import learning_curves, mean_curve
-from reports.render import render, render_overview
-from reports.results.axis_values import all_values_of, as_text
-from reports.results.length_sweep import find
-from reports.results.series import FLOORS_FOOTNOTE, Series
-from reports.stats.intervals import Estimate
-from reports.tables.comparison import comparison_table, primary, variant_coverage
-from reports.view import Sweep, read_sweep
-from suite.errors import one_line
-from suite.journal.journal import Journal
-from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of, with_history
-from suite.schema import MIXER_ALONE, About, Price
-from suite.spec import SpecError
-from suite.text import command
-from suite.tracking.experiments import folder_of
-from suite.tracking.location import Store
-from suite.tracking.read import load_artifacts
-from suite.tracking.run_fields import Key
-from suite.tracking.shared_views import NUM_SEEDS, Findings, VariantNumbers
+from bakeoff.models.errors import did_you_mean
+from bakeoff.reports.analysis.cost import TRAINING_STEP
+from bakeoff.reports.analysis.crossover import Crossover, CrossoverKind, crossover
+from bakeoff.reports.document import NO_ENTRY, Column, Row, Table
+from bakeoff.reports.pages.mixers import main_environment
+from bakeoff.reports.plots.learning_curves import learning_curves, mean_curve
+from bakeoff.reports.render import render, render_overview
+from bakeoff.reports.results.axis_values import all_values_of, as_text
+from bakeoff.reports.results.length_sweep import find
+from bakeoff.reports.results.series import FLOORS_FOOTNOTE, Series
+from bakeoff.reports.stats.intervals import Estimate
+from bakeoff.reports.tables.comparison import comparison_table, primary, variant_coverage
+from bakeoff.reports.view import Sweep, read_sweep
+from bakeoff.suite.errors import one_line
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.reporting.frames import (
+    CURVES_FILE,
+    RESULTS_FILE,
+    by_trial,
+    sweep_of,
+    with_history,
+)
+from bakeoff.suite.schema import MIXER_ALONE, About, Price
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.text import command
+from bakeoff.suite.tracking.experiments import folder_of
+from bakeoff.suite.tracking.location import Store
+from bakeoff.suite.tracking.read import load_artifacts
+from bakeoff.suite.tracking.run_fields import Key
+from bakeoff.suite.tracking.shared_views import NUM_SEEDS, Findings, VariantNumbers
 
 MOST_ROWS = 20  # in all tables together
 _FEWEST_ROWS = 5  # in one table

@@ -17,19 +17,19 @@ from pathlib import Path
 
 import pandas as pd
 
-from reports.compare import Selection, render_comparison
-from reports.pages.ablation import shown_sweep
-from reports.view import Sweep
-from suite.journal.editions import Source
-from suite.reporting.build import refuse_missing, sweeps_in
-from suite.reporting.stored_editions import StoredEditions, stored_editions
-from suite.spec import SpecError
-from suite.text import redact
-from suite.tracking.experiments import folder_of
-from suite.tracking.location import Store, sqlite_path, store_of
-from suite.tracking.read import StoreReader
-from suite.tracking.restore import exported_sweep
-from suite.tracking.run_fields import Key
+from bakeoff.reports.compare import Selection, render_comparison
+from bakeoff.reports.pages.ablation import shown_sweep
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.journal.editions import Source
+from bakeoff.suite.reporting.build import refuse_missing, sweeps_in
+from bakeoff.suite.reporting.stored_editions import StoredEditions, stored_editions
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.text import redact
+from bakeoff.suite.tracking.experiments import folder_of
+from bakeoff.suite.tracking.location import Store, sqlite_path, store_of
+from bakeoff.suite.tracking.read import StoreReader
+from bakeoff.suite.tracking.restore import exported_sweep
+from bakeoff.suite.tracking.run_fields import Key
 
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{4,40}")
 _NUMBER = re.compile(r"[0-9]{1,3}")  # number of an edition; commits have more digits

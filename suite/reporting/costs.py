@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from suite.journal.plans import parent_cells
-from suite.schema import FLOORS, Expense, Plan, Result, Trial
+from bakeoff.suite.journal.plans import parent_cells
+from bakeoff.suite.schema import FLOORS, Expense, Plan, Result, Trial
 
 SEVERAL = "several variants"  # share a trial (such as a timing), whose cost cannot be divided
 _HOUR = 3600.0

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from suite.journal.journal import Journal
-from suite.journal.plans import claim_cells, registration_of
-from suite.reporting.costs import costs_of
-from suite.schema import (
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.plans import claim_cells, registration_of
+from bakeoff.suite.reporting.costs import costs_of
+from bakeoff.suite.schema import (
     FLOORS,
     QUALITY,
     About,
@@ -29,7 +29,7 @@ from suite.schema import (
 )
 
 if TYPE_CHECKING:
-    from reports.view import Sweep
+    from bakeoff.reports.view import Sweep
 
 RESULTS_FILE = "results.parquet"
 CURVES_FILE = "curves.parquet"
@@ -47,8 +47,8 @@ _JUDGED: dict[tuple[object, ...], tuple[str, str]] = {}
 def sweep_of(plan: Plan, results: Results) -> Sweep:
     """Return the results of the plan as frames."""
     # Imported here since it needs pyarrow, which a machine without a store may lack.
-    from reports.results.frame import curves_frame, results_frame
-    from reports.view import Sweep
+    from bakeoff.reports.results.frame import curves_frame, results_frame
+    from bakeoff.reports.view import Sweep
 
     found = results_frame(result_rows(plan, results))
     about = about_with_provenance(plan, results)
@@ -59,8 +59,8 @@ def sweep_of(plan: Plan, results: Results) -> Sweep:
 
 def sweep_files(plan: Plan, results: Results) -> dict[str, bytes]:
     """Return the frames as files by name; equal results give equal bytes."""
-    from reports.results.axis_values import with_axes
-    from reports.results.frame import to_parquet_bytes
+    from bakeoff.reports.results.axis_values import with_axes
+    from bakeoff.reports.results.frame import to_parquet_bytes
 
     sweep = sweep_of(plan, results)
     about, found = sweep.about, sweep.results

@@ -1,5 +1,5 @@
 """Checks of the files of published figures, made before anything runs and without heavy imports."""
 
-from reports.literature.csv import refuse_broken as refuse_broken_literature
+from bakeoff.reports.literature.csv import refuse_broken as refuse_broken_literature
 
 __all__ = ["refuse_broken_literature"]

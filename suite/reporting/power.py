@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from suite.journal.journal import Journal
-from suite.journal.plans import claim_cells
-from suite.reporting.frames import by_trial, sweep_of
-from suite.schema import Plan
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.plans import claim_cells
+from bakeoff.suite.reporting.frames import by_trial, sweep_of
+from bakeoff.suite.schema import Plan
 
 
 def power_of(plan: Plan, journal: Journal) -> str:
@@ -16,7 +16,7 @@ def power_of(plan: Plan, journal: Journal) -> str:
 
 
 def _by(edition: Plan, plan: Plan, journal: Journal) -> str:
-    from reports.analysis.power import power_in_words  # imports scipy, which is slow
+    from bakeoff.reports.analysis.power import power_in_words  # imports scipy, which is slow
 
     trial_ids = dict.fromkeys(cell.trial_id for cell in claim_cells(edition))
     results = by_trial(journal.results(trial_ids))

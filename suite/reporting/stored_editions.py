@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reports.pages.ablation import shown_sweep
-from reports.pages.editions import editions_in_lines
-from reports.view import Sweep
-from suite.journal.editions import Source
-from suite.journal.journal import Journal
-from suite.reporting.build import refuse_missing
-from suite.reporting.frames import by_trial, sweep_of, with_history
-from suite.schema import About, Edition, Plan
-from suite.text import redact
-from suite.tracking.experiments import folder_of
-from suite.tracking.location import Store
-from suite.tracking.read import StoreReader
-from suite.tracking.restore import rebuild
+from bakeoff.reports.pages.ablation import shown_sweep
+from bakeoff.reports.pages.editions import editions_in_lines
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.journal.editions import Source
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.reporting.build import refuse_missing
+from bakeoff.suite.reporting.frames import by_trial, sweep_of, with_history
+from bakeoff.suite.schema import About, Edition, Plan
+from bakeoff.suite.text import redact
+from bakeoff.suite.tracking.experiments import folder_of
+from bakeoff.suite.tracking.location import Store
+from bakeoff.suite.tracking.read import StoreReader
+from bakeoff.suite.tracking.restore import rebuild
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,39 +13,39 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field
 
-from models.model_spec import Knob, content_hash
-from models.model_spec import in_present_words as in_present_words
-from suite.schema.cost import Expense as Expense
-from suite.schema.cost import Price as Price
-from suite.schema.metrics import BASELINE_AGAIN as BASELINE_AGAIN
-from suite.schema.metrics import BASELINE_SLOWED as BASELINE_SLOWED
-from suite.schema.metrics import CONTROLS as CONTROLS
-from suite.schema.metrics import INJECTED as INJECTED
-from suite.schema.metrics import LEARNING_RATE as LEARNING_RATE
-from suite.schema.metrics import NUM_SENTENCES as NUM_SENTENCES
-from suite.schema.metrics import Better as Better
-from suite.schema.metrics import MetricSpec as MetricSpec
-from suite.schema.metrics import metric_bounds as metric_bounds
-from suite.schema.metrics import metric_sentence as metric_sentence
-from suite.schema.metrics import metric_spec as metric_spec
-from suite.schema.metrics import metric_title as metric_title
-from suite.schema.old_labels import axes_in
-from suite.schema.sample import LATE_IN_SAMPLES as LATE_IN_SAMPLES
-from suite.schema.sample import Sample as Sample
-from suite.schema.sample import SampleKind as SampleKind
-from suite.schema.training import Parallel as Parallel
-from suite.schema.training import Precision as Precision
-from suite.schema.training import Training as Training
-from suite.schema.training import without_idle
-from suite.schema.trial import GREEDY as GREEDY
-from suite.schema.trial import MEMORY_PROBES as MEMORY_PROBES
-from suite.schema.trial import PRETRAINING as PRETRAINING
-from suite.schema.trial import SEARCH as SEARCH
-from suite.schema.trial import TEACHER as TEACHER
-from suite.schema.trial import TIMING_PROBES as TIMING_PROBES
-from suite.schema.trial import TRAINED as TRAINED
-from suite.schema.trial import USUAL_PENALTY as USUAL_PENALTY
-from suite.schema.trial import Trial as Trial
+from bakeoff.models.model_spec import Knob, content_hash
+from bakeoff.models.model_spec import in_present_words as in_present_words
+from bakeoff.suite.schema.cost import Expense as Expense
+from bakeoff.suite.schema.cost import Price as Price
+from bakeoff.suite.schema.metrics import BASELINE_AGAIN as BASELINE_AGAIN
+from bakeoff.suite.schema.metrics import BASELINE_SLOWED as BASELINE_SLOWED
+from bakeoff.suite.schema.metrics import CONTROLS as CONTROLS
+from bakeoff.suite.schema.metrics import INJECTED as INJECTED
+from bakeoff.suite.schema.metrics import LEARNING_RATE as LEARNING_RATE
+from bakeoff.suite.schema.metrics import NUM_SENTENCES as NUM_SENTENCES
+from bakeoff.suite.schema.metrics import Better as Better
+from bakeoff.suite.schema.metrics import MetricSpec as MetricSpec
+from bakeoff.suite.schema.metrics import metric_bounds as metric_bounds
+from bakeoff.suite.schema.metrics import metric_sentence as metric_sentence
+from bakeoff.suite.schema.metrics import metric_spec as metric_spec
+from bakeoff.suite.schema.metrics import metric_title as metric_title
+from bakeoff.suite.schema.old_labels import axes_in
+from bakeoff.suite.schema.sample import LATE_IN_SAMPLES as LATE_IN_SAMPLES
+from bakeoff.suite.schema.sample import Sample as Sample
+from bakeoff.suite.schema.sample import SampleKind as SampleKind
+from bakeoff.suite.schema.training import Parallel as Parallel
+from bakeoff.suite.schema.training import Precision as Precision
+from bakeoff.suite.schema.training import Training as Training
+from bakeoff.suite.schema.training import without_idle
+from bakeoff.suite.schema.trial import GREEDY as GREEDY
+from bakeoff.suite.schema.trial import MEMORY_PROBES as MEMORY_PROBES
+from bakeoff.suite.schema.trial import PRETRAINING as PRETRAINING
+from bakeoff.suite.schema.trial import SEARCH as SEARCH
+from bakeoff.suite.schema.trial import TEACHER as TEACHER
+from bakeoff.suite.schema.trial import TIMING_PROBES as TIMING_PROBES
+from bakeoff.suite.schema.trial import TRAINED as TRAINED
+from bakeoff.suite.schema.trial import USUAL_PENALTY as USUAL_PENALTY
+from bakeoff.suite.schema.trial import Trial as Trial
 
 # Serialized as "specimens", the name that result files and journals of older versions use.
 _SAMPLES = Field(
@@ -172,7 +172,8 @@ class Result:
         output: The end of what a failed trial printed.
         gpu_bytes: The peak of GPU memory that torch allocated, or None without a GPU.
         joules: The energy that the trial's GPU used during the trial, or its share of that; see
-            `suite.execution.trial`. It is None without a GPU, or if NVML does not report it.
+            `bakeoff.suite.execution.trial`. It is None without a GPU, or if NVML does not report
+            it.
     """
 
     trial_id: str
@@ -321,7 +322,7 @@ class DataSet:
 
 @dataclass(frozen=True, kw_only=True)
 class MixerFacts:
-    """The theoretical cost of a variant's mixer: its row of Table 1, as in `models.mixer.Cost`.
+    """The theoretical cost of a variant's mixer: its row of Table 1, a `bakeoff.models.Cost`.
 
     Attributes:
         mixer: The name of the mixer; empty if the architecture does not take a mixer.
@@ -356,7 +357,7 @@ class About:
         editions: All known editions, including the shown one, newest first.
         costs: The resources that the trials took, by variant; empty if no trial had a GPU.
         price: The price of one hour, if the user states one.
-        opens_with: The kind of sample shown above the figure of scores, see `suite.Ablation`;
+        opens_with: The kind of sample shown above the figure of scores, see `bakeoff.Ablation`;
             usually empty.
         held_out: For a scaling law: axis -> its value in the trainings that the law predicts.
         axis_values: Variant -> axis -> its value, for every axis; a whole model is given by its

@@ -7,7 +7,7 @@ import math
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from suite.schema.training import without_idle
+from bakeoff.suite.schema.training import without_idle
 
 if TYPE_CHECKING:
     import numpy as np

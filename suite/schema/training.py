@@ -16,9 +16,9 @@ Distillation = Literal["none", "soft", "hard"]
 class Training:
     """The training settings of a model, as recorded in a trial; each of them affects the result.
 
-    Fields have the same meaning as in `suite.Recipe`. A field without an effect keeps its default,
-    and a field at its default is left out of a trial's id. `learning_rate` is a number; for a tuned
-    rate it is the first one that the search tries.
+    Fields have the same meaning as in `bakeoff.Recipe`. A field without an effect keeps its
+    default, and a field at its default is left out of a trial's id. `learning_rate` is a number;
+    for a tuned rate it is the first one that the search tries.
     """
 
     steps: int

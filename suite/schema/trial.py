@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 
-from models.model_spec import ModelSpec, content_hash
-from suite.schema.training import Parallel, Precision, Training, without_idle
+from bakeoff.models.model_spec import ModelSpec, content_hash
+from bakeoff.suite.schema.training import Parallel, Precision, Training, without_idle
 
 # Probes whose results depend on the machine.
 TIMING_PROBES = frozenset({"step_time", "decode", "data_parallel", "mixer_time"})
@@ -42,7 +42,7 @@ class Trial:
         decoding: Pairs (sequences at once, beam) at which decoding is measured, in addition to (1,
             1).
         beam: The beam width with which the trained model generates text.
-        length_penalty: The length penalty of that search, as in `models.decoding`.
+        length_penalty: The length penalty of that search, as in `bakeoff.models.decoding`.
         threads: The number of torch's threads, if it differs from the worker's.
         trained: The trial whose final model the probe examines, if the probe does not train one
             itself; for a quality trial, a trial of the same model that is evaluated differently.

@@ -18,13 +18,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from models.model_spec import Knob
-from suite.spec.fields import TUNED as TUNED
-from suite.spec.fields import Ascending, Count, FrozenSpec, Name, Names, Note, Text
-from suite.spec.fields import SpecError as SpecError
-from suite.spec.model import Model as Model
-from suite.spec.model import scalar
-from suite.spec.recipe import Recipe as Recipe
+from bakeoff.models.model_spec import Knob
+from bakeoff.suite.spec.fields import TUNED as TUNED
+from bakeoff.suite.spec.fields import Ascending, Count, FrozenSpec, Name, Names, Note, Text
+from bakeoff.suite.spec.fields import SpecError as SpecError
+from bakeoff.suite.spec.model import Model as Model
+from bakeoff.suite.spec.model import scalar
+from bakeoff.suite.spec.recipe import Recipe as Recipe
 
 ScaleName = Literal["smoke", "quick", "standard", "paper"]
 SCALES: tuple[ScaleName, ...] = ("smoke", "quick", "standard", "paper")
@@ -208,8 +208,8 @@ class Scale(Recipe):
             with each batch size.
         beam: Beam width of the probe `written_scores`; 1 is greedy search. It does not affect the
             score of the probe `quality`, which uses the task's own search.
-        length_penalty: Length penalty of that beam search, see `models.decoding`; it has no effect
-            at a beam of 1.
+        length_penalty: Length penalty of that beam search, see `bakeoff.models.decoding`; it has
+            no effect at a beam of 1.
         seeds: Number of seeds; the default is 1 at smoke, 3 at quick, 5 at standard, 10 at paper.
         cpus: CPUs per worker; a trial has one worker unless `workers` is larger.
         threads: Threads that torch uses in a worker; the default is the number of CPUs.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from suite.errors import UsageError, message, unknown_name
+from bakeoff.suite.errors import UsageError, message, unknown_name
 
 _PATTERNS = {  # the requirement in words, for fields with a pattern
     ("Ablation", "name"): "it must have 1 to 64 lower-case letters, digits and underscores, and "

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from models.errors import ModelError
-from models.model_spec import Knob
-from models.presets import preset as preset_named
-from suite.spec.fields import FrozenSpec, Name, SpecError, printed
+from bakeoff.models.errors import ModelError
+from bakeoff.models.model_spec import Knob
+from bakeoff.models.presets import preset as preset_named
+from bakeoff.suite.spec.fields import FrozenSpec, Name, SpecError, printed
 
 SIZES = ("dim", "depth")  # set on the model itself, else taken from the scale
 _LARGEST = 2**53  # integers up to here survive JSON and a column of floats
@@ -25,8 +25,9 @@ class Model(FrozenSpec):
             default that of each task.
         mixer: A shipped mixer, or the user's own as ``package.module:Class``, or None if the
             architecture does not take a mixer.
-        preset: A named size from a paper, for example ``vit_tiny`` (`models.presets.PRESETS`). It
-            fills in all fields that are not given, including the architecture.
+        preset: A named size from a paper, for example ``vit_tiny``
+            (`bakeoff.models.presets.PRESETS`). It fills in all fields that are not given,
+            including the architecture.
         position: The position encoding, for an architecture that has a choice of it.
         dim: Model width; by default the scale's.
         depth: Number of blocks; by default the scale's.

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from suite.schema.training import Distillation, Optimizer, Precision, Schedule, Training
-from suite.spec.fields import Count, FrozenSpec, Rate
+from bakeoff.suite.schema.training import Distillation, Optimizer, Precision, Schedule, Training
+from bakeoff.suite.spec.fields import Count, FrozenSpec, Rate
 
 NO_START = "none"
 NO_DISTILLATION: Distillation = "none"
@@ -31,7 +31,7 @@ class Recipe(FrozenSpec):
             and Stern 2018, arXiv:1804.04235; the step is relative to the scale of the parameter).
         learning_rate: Peak learning rate of the schedule. ``tuned`` first searches for the best
             rate of each variant on validation data, with two seeds; see
-            `suite.probes.learning_rate`.
+            `bakeoff.suite.probes.learning_rate`.
         width_power: Exponent by which the learning rate decreases with the width: a variant whose
             width differs from the scale's `dim` trains with `learning_rate` times (`dim` / its
             width) to this power. 1 is the rule for hidden matrices of Yang et al. 2022
@@ -84,7 +84,8 @@ class Recipe(FrozenSpec):
         crop: Pixels of black padding around an image, from which a crop of the original size is
             taken at random. 4 is usual at 32 x 32; 0 does not crop.
         randaugment: Magnitude, 0 to 10, of two random operations on an image (Cubuk et al. 2020,
-            arXiv:1909.13719); DeiT uses 9, 0 applies none. See `suite.training.randaugment`.
+            arXiv:1909.13719); DeiT uses 9, 0 applies none. See
+            `bakeoff.suite.training.randaugment`.
         erasing: Probability that a rectangle of an image is replaced with noise (Zhong et al. 2020,
             arXiv:1708.04896); DeiT uses 0.25.
         mixup: Alpha of mixup: images and targets are averaged in pairs, with weights drawn from
@@ -134,7 +135,7 @@ class Recipe(FrozenSpec):
     adversarial_steps: Annotated[int, Field(ge=0, le=64), AfterValidator(_not_one)] = 0
 
     def in_training(self) -> dict[str, Any]:
-        """Return the fields of `suite.schema.Training`; one without effect keeps its default."""
+        """Return the fields of `schema.Training`; one without effect keeps its default."""
         recorded = {f.name: f for f in fields(Training) if f.name in Recipe.model_fields}
         found = {name: getattr(self, name) for name in recorded if name != "learning_rate"}
         if self.optimizer != "sgd":

@@ -14,8 +14,8 @@ from typing import Literal, get_args
 
 from rich.console import Console
 
-from suite.errors import unknown_name
-from suite.events import (
+from bakeoff.suite.errors import unknown_name
+from bakeoff.suite.events import (
     SECONDS_BETWEEN,
     Checkpoints,
     Event,
@@ -27,24 +27,24 @@ from suite.events import (
     Unavailable,
     writable_event,
 )
-from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
-from suite.execution.process_cleanup import process_cleanup
-from suite.execution.side_by_side import num_places
-from suite.journal.editions import source_sha256
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import journal_in
-from suite.planning.overrides import Setting
-from suite.planning.own_modules import planned_code, source_of
-from suite.planning.plan import distinct_plans
-from suite.planning.training_examination import remarks_on, unresumable
-from suite.provenance import num_cpus
-from suite.schema import FAILURES, Plan, Resources
-from suite.spec import Ablation, SpecError
-from suite.sweep.finish import SweepOutcome, close_parents, conclude, counted
-from suite.sweep.folder_lock import lock_folder
-from suite.sweep.interruption import Interrupted, checkpoint_folder, where_it_continues
-from suite.sweep.mlflow_sync import EventLog, MlflowSync
-from suite.sweep.pending import (
+from bakeoff.suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
+from bakeoff.suite.execution.process_cleanup import process_cleanup
+from bakeoff.suite.execution.side_by_side import num_places
+from bakeoff.suite.journal.editions import source_sha256
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.sqlite_schema import journal_in
+from bakeoff.suite.planning.overrides import Setting
+from bakeoff.suite.planning.own_modules import planned_code, source_of
+from bakeoff.suite.planning.plan import distinct_plans
+from bakeoff.suite.planning.training_examination import remarks_on, unresumable
+from bakeoff.suite.provenance import num_cpus
+from bakeoff.suite.schema import FAILURES, Plan, Resources
+from bakeoff.suite.spec import Ablation, SpecError
+from bakeoff.suite.sweep.finish import SweepOutcome, close_parents, conclude, counted
+from bakeoff.suite.sweep.folder_lock import lock_folder
+from bakeoff.suite.sweep.interruption import Interrupted, checkpoint_folder, where_it_continues
+from bakeoff.suite.sweep.mlflow_sync import EventLog, MlflowSync
+from bakeoff.suite.sweep.pending import (
     Pending,
     Where,
     distinct_work,
@@ -56,21 +56,21 @@ from suite.sweep.pending import (
     split_by_seed,
     topological_layers,
 )
-from suite.sweep.starts import StartWeights
-from suite.tasks.data_files import refuse_damaged
-from suite.tasks.registry import task_class
-from suite.timeouts import SECONDS_AT, Deadline, TimeIsUp, in_time
-from suite.tracking.client import StoreUnavailable
-from suite.tracking.location import (
+from bakeoff.suite.sweep.starts import StartWeights
+from bakeoff.suite.tasks.data_files import refuse_damaged
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.timeouts import SECONDS_AT, Deadline, TimeIsUp, in_time
+from bakeoff.suite.tracking.client import StoreUnavailable
+from bakeoff.suite.tracking.location import (
     Store,
     mlflow_is_installed,
     refuse_unusable,
     store_of,
     try_rebase,
 )
-from suite.tracking.restore import taken_over
-from suite.tracking.write import RunWriter
-from suite.training.checkpoint import remove
+from bakeoff.suite.tracking.restore import taken_over
+from bakeoff.suite.tracking.write import RunWriter
+from bakeoff.suite.training.checkpoint import remove
 
 Executor = Literal["ray", "inline"]
 
@@ -98,18 +98,18 @@ def executing(
     """Open an executor for the length of the block.
 
     Raises:
-        BadAddress, RefusedAddress: In the cases of `suite.cluster.address.check_address`.
+        BadAddress, RefusedAddress: In the cases of `bakeoff.suite.cluster.address.check_address`.
         Unavailable: If there is no such executor, or no cluster at the address.
     """
     if executor == "inline":
         return _inline(settings)
-    from suite.cluster.address import authenticate, check_address
+    from bakeoff.suite.cluster.address import authenticate, check_address
 
     if address is not None:
         check_address(address)
     authenticate(address)
     try:
-        from suite.cluster.connect import joined, started
+        from bakeoff.suite.cluster.connect import joined, started
     except ImportError as error:
         raise Unavailable(
             f"Ray is not installed ({error}); `--executor inline` runs without it."
@@ -183,11 +183,12 @@ def run(
 
     Args:
         ablations: `Ablation` objects, names, or paths of files.
-        scale: The name of the scale, see `suite.spec.Ablation`.
+        scale: The name of the scale, see `bakeoff.suite.spec.Ablation`.
         seeds: Number of seeds, instead of the scale's.
         options: The options of the sweep.
-        settings: Changes to apply to each ablation first, by field; see `suite.planning.overrides`.
-        display_for: Creates the display of the progress; `suite.run` shows it on stderr.
+        settings: Changes to apply to each ablation first, by field; see
+            `bakeoff.suite.planning.overrides`.
+        display_for: Creates the display of the progress; `bakeoff.run` shows it on stderr.
 
     Returns:
         The outcome, with the counts of trials and the pages of the reports.

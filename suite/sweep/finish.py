@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite.journal.journal import Journal
-from suite.schema import FAILURES, Plan, Status
-from suite.sweep.pending import distinct_work
-from suite.text import command
-from suite.tracking.client import StoreUnavailable
-from suite.tracking.location import Store
-from suite.tracking.shared_views import address_at
-from suite.tracking.write import RunWriter
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.schema import FAILURES, Plan, Status
+from bakeoff.suite.sweep.pending import distinct_work
+from bakeoff.suite.text import command
+from bakeoff.suite.tracking.client import StoreUnavailable
+from bakeoff.suite.tracking.location import Store
+from bakeoff.suite.tracking.shared_views import address_at
+from bakeoff.suite.tracking.write import RunWriter
 
 if TYPE_CHECKING:
-    from suite.reporting.build import Sweeps
+    from bakeoff.suite.reporting.build import Sweeps
 
 _WITHOUT_STORE = (
     "MLflow is not installed here, so nothing was recorded: the results are in {journal}, and "
@@ -45,7 +45,7 @@ class SweepOutcome:
         num_left: Trials that the time limit has left for the next run; 0 if it did not pass.
         continues: A clause that says from where the same command continues after the limit.
         error: One sentence if the results could not be recorded or reported; the journal keeps
-            them. `suite.run` raises it as `suite.NotRecorded`.
+            them. `bakeoff.run` raises it as `bakeoff.NotRecorded`.
         note: One sentence that the user should read, if there is any.
         reports: The page of each ablation.
         summary: Lines for people: the scores and the verdict of each sweep.
@@ -111,7 +111,7 @@ def conclude(
     if writer is None and not outcome.error:
         outcome = replace(outcome, note=_WITHOUT_STORE.format(journal=journal.path))
     try:
-        from suite.reporting.build import reports_of, summary_lines, sweeps_to_report
+        from bakeoff.suite.reporting.build import reports_of, summary_lines, sweeps_to_report
     except ImportError as error:  # a machine for training may have torch and little else
         return replace(outcome, note=outcome.note + _WITHOUT_REPORT.format(error=error))
     names = list(dict.fromkeys(plan.about.ablation for plan in plans))
@@ -142,7 +142,7 @@ def _record(
     sweeps: Sweeps,
     pages: Mapping[str, Path],
 ) -> None:
-    from suite.reporting.build import findings_of
+    from bakeoff.suite.reporting.build import findings_of
 
     for plan in plans:
         ablation, scale = plan.key

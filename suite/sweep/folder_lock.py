@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from suite.errors import UnavailableError, UsageError
+from bakeoff.suite.errors import UnavailableError, UsageError
 
 _LOCK_FILE = "driver.lock"  # holds the driver's process id
 _SECONDS_TO_TRY = 0.25  # `is_held` holds the lock too, for a moment

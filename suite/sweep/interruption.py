@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import NoReturn
 
-from suite import stopping
-from suite.errors import INTERRUPTED
-from suite.events import Checkpoints
-from suite.journal.plans import labels_of
-from suite.schema import Plan
-from suite.stopping import SECONDS_TO_SAVE, at_next_step
-from suite.sweep.folder_lock import FolderUnavailable
-from suite.text import some_of
-from suite.timeouts import alarm
-from suite.training.checkpoint import remove, saved_step
+from bakeoff.suite import stopping
+from bakeoff.suite.errors import INTERRUPTED
+from bakeoff.suite.events import Checkpoints
+from bakeoff.suite.journal.plans import labels_of
+from bakeoff.suite.schema import Plan
+from bakeoff.suite.stopping import SECONDS_TO_SAVE, at_next_step
+from bakeoff.suite.sweep.folder_lock import FolderUnavailable
+from bakeoff.suite.text import some_of
+from bakeoff.suite.timeouts import alarm
+from bakeoff.suite.training.checkpoint import remove, saved_step
 
 # Sent by a person or a batch system; by a closed terminal; by a batch system before its limit.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from suite.events import (
+from bakeoff.suite.events import (
     Event,
     Finished,
     Progressed,
@@ -32,16 +32,16 @@ from suite.events import (
     TrialEvent,
     Waiting,
 )
-from suite.journal.export import JOURNAL_FILE, exported
-from suite.journal.journal import Journal
-from suite.journal.plans import parent_cells
-from suite.journal.sqlite_schema import JournalError
-from suite.reporting.frames import by_trial, with_history
-from suite.schema import Cell, Plan, Trial
-from suite.text import command
-from suite.tracking.client import StoreRefuses, StoreUnavailable
-from suite.tracking.run_fields import Key
-from suite.tracking.write import RunWriter
+from bakeoff.suite.journal.export import JOURNAL_FILE, exported
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.plans import parent_cells
+from bakeoff.suite.journal.sqlite_schema import JournalError
+from bakeoff.suite.reporting.frames import by_trial, with_history
+from bakeoff.suite.schema import Cell, Plan, Trial
+from bakeoff.suite.text import command
+from bakeoff.suite.tracking.client import StoreRefuses, StoreUnavailable
+from bakeoff.suite.tracking.run_fields import Key
+from bakeoff.suite.tracking.write import RunWriter
 
 _SECONDS_BETWEEN_TRIES = 5.0
 _SECONDS_BETWEEN_PUBLICATIONS = 15.0
@@ -322,7 +322,7 @@ class MlflowSync(threading.Thread):
 
     def _files_of(self, plan: Plan, journal: Journal) -> dict[str, bytes]:
         """Return the two frames, and the journal's own lines."""
-        from suite.reporting.frames import sweep_files
+        from bakeoff.suite.reporting.frames import sweep_files
 
         gate, trial_ids = self._gate, [trial.trial_id for trial in plan.trials]
         lines = exported(plan, journal, gate.each)

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from suite.journal.sqlite_schema import End
-from suite.planning.cost_model import kinds_of, seconds_of
-from suite.provenance import provenance
-from suite.schema import FAILURES, Plan, Resources, Trial
+from bakeoff.suite.journal.sqlite_schema import End
+from bakeoff.suite.planning.cost_model import kinds_of, seconds_of
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import FAILURES, Plan, Resources, Trial
 
 Work = tuple[Trial, Resources]
 Done = Mapping[str, set[str]]  # trial_id -> environments in which it has a result

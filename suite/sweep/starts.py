@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from suite.events import Finished
-from suite.journal.journal import Journal
-from suite.provenance import provenance
-from suite.schema import (
+from bakeoff.suite.events import Finished
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import (
     FAILURES,
     LEARNING_RATE,
     PRETRAINING,
@@ -22,8 +22,8 @@ from suite.schema import (
     Status,
     Trial,
 )
-from suite.sweep.pending import Done, Work
-from suite.training.weights import why_no_weights
+from bakeoff.suite.sweep.pending import Done, Work
+from bakeoff.suite.training.weights import why_no_weights
 
 _SAID = {
     PRETRAINING: "from which it starts",

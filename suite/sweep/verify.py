@@ -15,29 +15,35 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from suite.journal.editions import SHOWN_DIGITS, Source, edition_sha256
-from suite.journal.export import JOURNAL_FILE, ExportError, exported, unpacked
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import journal_in
-from suite.planning.loader import name_of
-from suite.reporting.build import findings_of, refuse_missing, reported, reports_of, sweeps_in
-from suite.reporting.frames import by_trial, sweep_files, sweep_of, with_history
-from suite.reporting.stored_editions import at_edition, made_from
-from suite.schema import Edition, Plan, Result
-from suite.spec import SpecError
-from suite.sweep.finish import conclude, counted
-from suite.sweep.folder_lock import FolderUnavailable, is_held, lock_folder
-from suite.sweep.mlflow_sync import MlflowSync, trials_with_cells
-from suite.text import command, number_of
-from suite.tracking.artifacts import digest_of, files_in
-from suite.tracking.client import RunContent, StoreUnavailable
-from suite.tracking.experiments import folder_of
-from suite.tracking.location import Store, is_own, sqlite_path, store_of, try_rebase
-from suite.tracking.read import REPORT, ChildRun, StoredFile, StoredSweep, StoreReader
-from suite.tracking.restore import DamagedStore, rebuild
-from suite.tracking.run_fields import Key, trial_content
-from suite.tracking.shared_views import EDITION_TAG
-from suite.tracking.write import RunWriter
+from bakeoff.suite.journal.editions import SHOWN_DIGITS, Source, edition_sha256
+from bakeoff.suite.journal.export import JOURNAL_FILE, ExportError, exported, unpacked
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.sqlite_schema import journal_in
+from bakeoff.suite.planning.loader import name_of
+from bakeoff.suite.reporting.build import (
+    findings_of,
+    refuse_missing,
+    reported,
+    reports_of,
+    sweeps_in,
+)
+from bakeoff.suite.reporting.frames import by_trial, sweep_files, sweep_of, with_history
+from bakeoff.suite.reporting.stored_editions import at_edition, made_from
+from bakeoff.suite.schema import Edition, Plan, Result
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.sweep.finish import conclude, counted
+from bakeoff.suite.sweep.folder_lock import FolderUnavailable, is_held, lock_folder
+from bakeoff.suite.sweep.mlflow_sync import MlflowSync, trials_with_cells
+from bakeoff.suite.text import command, number_of
+from bakeoff.suite.tracking.artifacts import digest_of, files_in
+from bakeoff.suite.tracking.client import RunContent, StoreUnavailable
+from bakeoff.suite.tracking.experiments import folder_of
+from bakeoff.suite.tracking.location import Store, is_own, sqlite_path, store_of, try_rebase
+from bakeoff.suite.tracking.read import REPORT, ChildRun, StoredFile, StoredSweep, StoreReader
+from bakeoff.suite.tracking.restore import DamagedStore, rebuild
+from bakeoff.suite.tracking.run_fields import Key, trial_content
+from bakeoff.suite.tracking.shared_views import EDITION_TAG
+from bakeoff.suite.tracking.write import RunWriter
 
 IsWanted = Callable[[Edition, Source], bool]
 

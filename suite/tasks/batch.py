@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.interface import INPUTS, Outputs
+from bakeoff.models.interface import INPUTS, Outputs
 
 UNSCORED = -100  # target that losses and scores ignore; default `ignore_index` of `cross_entropy`
 
@@ -34,8 +34,8 @@ class Batch:
             the last two exclusive; -1 for words that name no object. They are not passed to a
             model.
         chances: `[batch, steps, numbers]` floats, for episodes that a model plays: the random
-            numbers of the environment, as read by `suite.tasks.worlds.world`. They are not passed
-            to a model.
+            numbers of the environment, as read by `bakeoff.suite.tasks.worlds.world`. They are not
+            passed to a model.
         references: `[batch, references, time]` integers, for tasks with several right answers, one
             of which is the target: the symbols of each, padded with `UNSCORED`. Metrics of
             sequences compare with them instead of the targets. They are not passed to a model.

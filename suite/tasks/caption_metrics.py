@@ -27,13 +27,13 @@ from functools import cache
 from statistics import fmean
 from typing import Literal
 
-from suite.tasks.sequence_metrics import (
+from bakeoff.suite.tasks.sequence_metrics import (
     SacrebleuMetric,
     SequenceMetric,
     Symbols,
     symbols_as_words,
 )
-from suite.tasks.task import Split, Task
+from bakeoff.suite.tasks.task import Split, Task
 
 MAX_ORDER = 4  # the longest n-grams of CIDEr-D
 LENGTH_DEVIATION = 6.0  # words; sigma of CIDEr-D's penalty

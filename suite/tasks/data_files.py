@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
-from suite.tasks.task import DataSource, TaskError
+from bakeoff.suite.tasks.task import DataSource, TaskError
 
 DATA_FOLDER = Path(__file__).with_name("data")
 FETCHED_FOLDER_VARIABLE = "BAKEOFF_DATA"  # environment variable that replaces the default

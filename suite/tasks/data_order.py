@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.tasks.task import Split
+from bakeoff.suite.tasks.task import Split
 
 Whole = NDArray[np.int64]
 

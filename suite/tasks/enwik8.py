@@ -19,10 +19,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from suite.tasks.bases.text_windows import Corpus, TextWindows
-from suite.tasks.data_files import malformed, read_verified
-from suite.tasks.public.sets import source_of
-from suite.tasks.task import Split
+from bakeoff.suite.tasks.bases.text_windows import Corpus, TextWindows
+from bakeoff.suite.tasks.data_files import malformed, read_verified
+from bakeoff.suite.tasks.public.sets import source_of
+from bakeoff.suite.tasks.task import Split
 
 SOURCE = source_of("enwik8")
 NUM_BYTES = 100_000_000

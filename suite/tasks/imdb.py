@@ -19,11 +19,11 @@ from functools import cache
 
 import numpy as np
 
-from suite.tasks.bases.labelled_data import Examples, LabelledData, examples_of
-from suite.tasks.bases.labelled_texts import TextClassification
-from suite.tasks.bases.text_windows import BYTES_AS_TEXT
-from suite.tasks.data_files import malformed, read_verified
-from suite.tasks.public.sets import source_of
+from bakeoff.suite.tasks.bases.labelled_data import Examples, LabelledData, examples_of
+from bakeoff.suite.tasks.bases.labelled_texts import TextClassification
+from bakeoff.suite.tasks.bases.text_windows import BYTES_AS_TEXT
+from bakeoff.suite.tasks.data_files import malformed, read_verified
+from bakeoff.suite.tasks.public.sets import source_of
 
 SOURCE = source_of("imdb")
 NUM_REVIEWS = 50_000

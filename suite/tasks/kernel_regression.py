@@ -1,10 +1,10 @@
 """Kernel regression in context: noisy points of an unknown function, then an x; predict its y.
 
 The estimate of Nadaraya 1964 and Watson 1964 is a mean of the y, weighted by a Gaussian kernel of
-the distance to each x (`suite.floors.task_specific`). One attention layer is the learned version of
-that estimate: its softmax of -(x - x_i)^2 / (2 h^2) is that kernel, its temperature the bandwidth.
-Only the points determine the function, so a model must learn the method of regression, not a
-function; Garg et al. 2022, "What can transformers learn in-context?" (arXiv:2208.01066), pose
+the distance to each x (`bakeoff.suite.floors.task_specific`). One attention layer is the learned
+version of that estimate: its softmax of -(x - x_i)^2 / (2 h^2) is that kernel, its temperature the
+bandwidth. Only the points determine the function, so a model must learn the method of regression,
+not a function; Garg et al. 2022, "What can transformers learn in-context?" (arXiv:2208.01066), pose
 linear functions in the same way.
 
     function  f(x) = sqrt(2 / 8) sum_k cos(w_k x + b_k), k = 1..8, with w_k normal, of standard
@@ -27,11 +27,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.interface import InputKind, Outputs
-from suite.tasks.bases.generated import GeneratedTask, definition_source
-from suite.tasks.data_order import RandomStream
-from suite.tasks.metrics import MeanSquaredError
-from suite.tasks.task import Batch
+from bakeoff.models.interface import InputKind, Outputs
+from bakeoff.suite.tasks.bases.generated import GeneratedTask, definition_source
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.metrics import MeanSquaredError
+from bakeoff.suite.tasks.task import Batch
 
 VERSION = 1
 NUM_WAVES = 8

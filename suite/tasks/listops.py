@@ -31,9 +31,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from suite.tasks.bases.generated import GeneratedTask, definition_source
-from suite.tasks.data_order import RandomStream, Whole, remainders
-from suite.tasks.task import Batch
+from bakeoff.suite.tasks.bases.generated import GeneratedTask, definition_source
+from bakeoff.suite.tasks.data_order import RandomStream, Whole, remainders
+from bakeoff.suite.tasks.task import Batch
 
 VERSION = 1
 PADDING, FIRST_DIGIT, FIRST_OPERATOR, END = 0, 1, 11, 15

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.interface import Outputs
-from suite.tasks.batch import UNSCORED, Batch
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.tasks.batch import UNSCORED, Batch
 
 Acting = Callable[..., Tensor | Outputs]  # a model, called with ``**inputs``
 

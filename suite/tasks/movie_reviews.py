@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from suite.tasks.bases.labelled_data import LabelledData
-from suite.tasks.bases.labelled_texts import TextClassification, split_texts
-from suite.tasks.data_files import malformed, read_content
-from suite.tasks.task import DataSource
+from bakeoff.suite.tasks.bases.labelled_data import LabelledData
+from bakeoff.suite.tasks.bases.labelled_texts import TextClassification, split_texts
+from bakeoff.suite.tasks.data_files import malformed, read_content
+from bakeoff.suite.tasks.task import DataSource
 
 SOURCE = DataSource(
     name="movie_reviews",

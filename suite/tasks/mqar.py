@@ -33,9 +33,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from suite.tasks.bases.generated import GeneratedTask, definition_source
-from suite.tasks.data_order import RandomStream
-from suite.tasks.task import UNSCORED, Batch, DataSource, Split, TaskError
+from bakeoff.suite.tasks.bases.generated import GeneratedTask, definition_source
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.task import UNSCORED, Batch, DataSource, Split, TaskError
 
 VERSION = 1
 FILLER = 0

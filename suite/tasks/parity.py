@@ -23,9 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.tasks.bases.generated import GeneratedTask, definition_source
-from suite.tasks.data_order import RandomStream
-from suite.tasks.task import Batch
+from bakeoff.suite.tasks.bases.generated import GeneratedTask, definition_source
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.task import Batch
 
 VERSION = 1
 SOURCE = definition_source(

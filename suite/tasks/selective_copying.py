@@ -20,9 +20,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from suite.tasks.bases.generated import GeneratedTask, definition_source
-from suite.tasks.data_order import RandomStream
-from suite.tasks.task import UNSCORED, Batch
+from bakeoff.suite.tasks.bases.generated import GeneratedTask, definition_source
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.task import UNSCORED, Batch
 
 VERSION = 1
 NUM_SYMBOLS = 16

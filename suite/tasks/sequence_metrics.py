@@ -17,10 +17,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from models.decoding import Decoder
-from models.interface import Outputs
-from suite.tasks.batch import UNSCORED, Batch
-from suite.tasks.metrics import Metric, as_sums
+from bakeoff.models.decoding import Decoder
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.tasks.batch import UNSCORED, Batch
+from bakeoff.suite.tasks.metrics import Metric, as_sums
 
 Symbols = Sequence[int]
 

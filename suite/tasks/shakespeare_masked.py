@@ -25,10 +25,10 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from suite.tasks.data_order import RandomStream, held_out_stream
-from suite.tasks.metrics import Bits
-from suite.tasks.shakespeare_characters import VOCABULARY, ShakespeareCharacters
-from suite.tasks.task import UNSCORED, Batch, Split, Task
+from bakeoff.suite.tasks.data_order import RandomStream, held_out_stream
+from bakeoff.suite.tasks.metrics import Bits
+from bakeoff.suite.tasks.shakespeare_characters import VOCABULARY, ShakespeareCharacters
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Split, Task
 
 HIDDEN_SHARE = 0.15
 HIDDEN = len(VOCABULARY)  # the symbol that replaces a hidden one

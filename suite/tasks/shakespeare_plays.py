@@ -28,11 +28,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from suite.tasks.bases.text_windows import BYTES_AS_TEXT
-from suite.tasks.data_files import malformed
-from suite.tasks.data_order import RandomStream
-from suite.tasks.shakespeare_characters import NUM_PLAYS, SOURCE, read_plays
-from suite.tasks.task import Batch, Split, Task
+from bakeoff.suite.tasks.bases.text_windows import BYTES_AS_TEXT
+from bakeoff.suite.tasks.data_files import malformed
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.shakespeare_characters import NUM_PLAYS, SOURCE, read_plays
+from bakeoff.suite.tasks.task import Batch, Split, Task
 
 NUM_ACTS = 5
 TRAINING_ACTS = (0, 2, 4)

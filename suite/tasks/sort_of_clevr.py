@@ -32,10 +32,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.interface import INPUTS
-from suite.tasks.bases.generated import GeneratedTask, definition_source
-from suite.tasks.data_order import RandomStream, Whole
-from suite.tasks.task import Batch
+from bakeoff.models.interface import INPUTS
+from bakeoff.suite.tasks.bases.generated import GeneratedTask, definition_source
+from bakeoff.suite.tasks.data_order import RandomStream, Whole
+from bakeoff.suite.tasks.task import Batch
 
 VERSION = 1
 SIDE, NUM_COLOURS, NUM_KINDS = 8, 6, 6

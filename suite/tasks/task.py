@@ -17,12 +17,12 @@ from typing import ClassVar, Literal
 from torch import Tensor
 from torch.nn import functional
 
-from models.interface import INPUTS, Answer, Input, InputKind, Interface, Outputs
-from suite.errors import UsageError
-from suite.tasks.batch import UNSCORED as UNSCORED
-from suite.tasks.batch import Batch as Batch
-from suite.tasks.metrics import Accuracy
-from suite.tasks.metrics import Metric as Metric
+from bakeoff.models.interface import INPUTS, Answer, Input, InputKind, Interface, Outputs
+from bakeoff.suite.errors import UsageError
+from bakeoff.suite.tasks.batch import UNSCORED as UNSCORED
+from bakeoff.suite.tasks.batch import Batch as Batch
+from bakeoff.suite.tasks.metrics import Accuracy
+from bakeoff.suite.tasks.metrics import Metric as Metric
 
 Split = Literal["validation", "test"]
 

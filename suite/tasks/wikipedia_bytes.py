@@ -22,9 +22,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.tasks.bases.text_windows import Corpus, TextWindows
-from suite.tasks.data_files import malformed, read_content
-from suite.tasks.task import DataSource, Split
+from bakeoff.suite.tasks.bases.text_windows import Corpus, TextWindows
+from bakeoff.suite.tasks.data_files import malformed, read_content
+from bakeoff.suite.tasks.task import DataSource, Split
 
 SOURCE = DataSource(
     name="wikipedia",

@@ -17,10 +17,10 @@ from typing import ClassVar
 
 import torch
 
-from suite.events import Condition
-from suite.provenance import UNKNOWN
-from suite.timing.gpu_state import GpuState, gpu_state
-from suite.timing.passes import Call
+from bakeoff.suite.events import Condition
+from bakeoff.suite.provenance import UNKNOWN
+from bakeoff.suite.timing.gpu_state import GpuState, gpu_state
+from bakeoff.suite.timing.passes import Call
 
 _SLOWER = 1.08
 _NUM_READINGS = 200  # several rounds; a lasting change becomes usual after a while

@@ -10,19 +10,19 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from models import Mixer, ModelSpec
-from suite.events import Condition, TrialRemark
-from suite.schema import Measurement, Status, Trial
-from suite.timing.clock import Clock
-from suite.timing.fixed_conditions import few_cpus, memory_kept, no_garbage_collection
-from suite.timing.machine_load import ReadTimes, cpu_times
-from suite.timing.measurements import beside, measurements
-from suite.timing.passes import Key, Missing, Pass, built
-from suite.timing.rounds import TimingRun, why_missing
-from suite.timing.state_guard import StateGuard
-from suite.timing.stopping import DEFAULT, Limits
-from suite.training.engines.attention_choice import AttentionChoice
-from suite.training.engines.runtimes import NoRuntime
+from bakeoff.models import Mixer, ModelSpec
+from bakeoff.suite.events import Condition, TrialRemark
+from bakeoff.suite.schema import Measurement, Status, Trial
+from bakeoff.suite.timing.clock import Clock
+from bakeoff.suite.timing.fixed_conditions import few_cpus, memory_kept, no_garbage_collection
+from bakeoff.suite.timing.machine_load import ReadTimes, cpu_times
+from bakeoff.suite.timing.measurements import beside, measurements
+from bakeoff.suite.timing.passes import Key, Missing, Pass, built
+from bakeoff.suite.timing.rounds import TimingRun, why_missing
+from bakeoff.suite.timing.state_guard import StateGuard
+from bakeoff.suite.timing.stopping import DEFAULT, Limits
+from bakeoff.suite.training.engines.attention_choice import AttentionChoice
+from bakeoff.suite.training.engines.runtimes import NoRuntime
 
 _TOKENS_OF_A_CHECK = 16
 _SIDE_OF_A_CHECK = 4  # the rows and columns of a grid

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 import torch
 
-from suite.schema import Status
-from suite.timing.passes import Call, Missing, Pass
+from bakeoff.suite.schema import Status
+from bakeoff.suite.timing.passes import Call, Missing, Pass
 
 LINEAR, LINEARITHMIC, QUADRATIC = (
     "linear_kernel_seconds",

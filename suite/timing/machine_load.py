@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.provenance import allowed_cpus
+from bakeoff.suite.provenance import allowed_cpus
 
 _STAT = Path("/proc/stat")
 # Columns of a line of /proc/stat, see proc(5): user, nice, system, irq, softirq and steal. The time

@@ -7,11 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from suite.schema import BASELINE_AGAIN, BASELINE_SLOWED, INJECTED, Better, Measurement, Status
-from suite.timing.clock import Clock
-from suite.timing.passes import Key, Missing, Pass
-from suite.timing.rounds import Timings
-from suite.timing.stopping import median_of
+from bakeoff.suite.schema import (
+    BASELINE_AGAIN,
+    BASELINE_SLOWED,
+    INJECTED,
+    Better,
+    Measurement,
+    Status,
+)
+from bakeoff.suite.timing.clock import Clock
+from bakeoff.suite.timing.passes import Key, Missing, Pass
+from bakeoff.suite.timing.rounds import Timings
+from bakeoff.suite.timing.stopping import median_of
 
 RATIOS = (BASELINE_AGAIN, BASELINE_SLOWED)
 
@@ -19,9 +26,9 @@ RATIOS = (BASELINE_AGAIN, BASELINE_SLOWED)
 def beside(again: Pass | Missing, clock: Clock) -> Mapping[str, Pass | Missing]:
     """Return two controls: the baseline built again, and the same slowed by the factor `INJECTED`.
 
-    Their true ratios to the baseline are known. `suite.timing.kernels` and the probe `mixer_time`
-    hold the other controls. `again` is the main operation of the first subject, built a second
-    time.
+    Their true ratios to the baseline are known. `bakeoff.suite.timing.kernels` and the probe
+    `mixer_time` hold the other controls. `again` is the main operation of the first subject, built
+    a second time.
     """
     slowed = again
     if isinstance(again, Pass):

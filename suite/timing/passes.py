@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from models import Architecture, Input, ModelSpec, build_model
-from suite.schema import Status
+from bakeoff.models import Architecture, Input, ModelSpec, build_model
+from bakeoff.suite.schema import Status
 
 Call = Callable[[], object]
 

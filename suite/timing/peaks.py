@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import torch
 
-from suite.schema import Measurement
-from suite.timing.clock import Clock
-from suite.timing.passes import Call
-from suite.training.recipes import float32_products
+from bakeoff.suite.schema import Measurement
+from bakeoff.suite.timing.clock import Clock
+from bakeoff.suite.timing.passes import Call
+from bakeoff.suite.training.recipes import float32_products
 
 MATRIX_PEAK, COPY_PEAK = "matrix_peak_flops_per_second", "copy_peak_bytes_per_second"
 _PASSES = 5

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from suite.errors import classified
-from suite.schema import Status
-from suite.timing.clock import Clock
-from suite.timing.machine_load import ReadTimes, num_cpus, seconds_of_others
-from suite.timing.passes import Key, Missing, Pass, Passes
-from suite.timing.stopping import Limits, has_enough
-from suite.timing.time_blocks import Record, Round, TimeBlock
+from bakeoff.suite.errors import classified
+from bakeoff.suite.schema import Status
+from bakeoff.suite.timing.clock import Clock
+from bakeoff.suite.timing.machine_load import ReadTimes, num_cpus, seconds_of_others
+from bakeoff.suite.timing.passes import Key, Missing, Pass, Passes
+from bakeoff.suite.timing.stopping import Limits, has_enough
+from bakeoff.suite.timing.time_blocks import Record, Round, TimeBlock
 
 _TRIES = 2  # attempts to take a sample
 _LEAST_SECONDS = 1e-9  # avoids a division by zero for a pass below the clock's resolution

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from models import ModelSpec
-from suite.events import Condition, TrialRemark
-from suite.timing.global_state import GlobalState
-from suite.timing.passes import Pass
+from bakeoff.models import ModelSpec
+from bakeoff.suite.events import Condition, TrialRemark
+from bakeoff.suite.timing.global_state import GlobalState
+from bakeoff.suite.timing.passes import Pass
 
 _SECONDS_UNTIL_THREADS_SLEEP = 0.05  # threads that a variant has started wait actively at first
 

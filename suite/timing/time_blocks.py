@@ -13,9 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
-from suite.timing.machine_load import num_cpus
-from suite.timing.passes import Key
-from suite.timing.stopping import Limits, SampleSeries, noise
+from bakeoff.suite.timing.machine_load import num_cpus
+from bakeoff.suite.timing.passes import Key
+from bakeoff.suite.timing.stopping import Limits, SampleSeries, noise
 
 Round = Mapping[Key, float]  # seconds of one pass
 

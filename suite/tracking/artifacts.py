@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.schema import Result, Sample
+from bakeoff.suite.schema import Result, Sample
 
 _FOLDERS = {
     "attention": "attention",

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from suite.errors import UnavailableError
-from suite.schema import DataSet
-from suite.text import command, redact
-from suite.tracking.location import secrets_of, sqlite_path
+from bakeoff.suite.errors import UnavailableError
+from bakeoff.suite.schema import DataSet
+from bakeoff.suite.text import command, redact
+from bakeoff.suite.tracking.location import secrets_of, sqlite_path
 
 PARAM_LIMIT = 6_000  # characters; these limits are in mlflow/utils/validation.py
 TAG_LIMIT = 8_000

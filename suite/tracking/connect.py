@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from suite.text import command
-from suite.tracking.client import MlflowStore, StoreUnavailable, store_errors
-from suite.tracking.location import check_tracking_uri, sqlite_path
+from bakeoff.suite.text import command
+from bakeoff.suite.tracking.client import MlflowStore, StoreUnavailable, store_errors
+from bakeoff.suite.tracking.location import check_tracking_uri, sqlite_path
 
 # Read by mlflow at import or call time. An outage is detected in seconds, not in the four minutes
 # of the default, because the journal keeps whatever could not be sent.

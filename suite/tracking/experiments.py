@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from suite.journal.editions import SHOWN_DIGITS
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import JournalError, journal_in
-from suite.spec import SpecError
-from suite.text import redact
-from suite.tracking.client import MlflowStore, StoreUnavailable, UnusableStore
-from suite.tracking.location import Store
-from suite.tracking.run_fields import Key
-from suite.tracking.shared_views import EDITION_SHA256_TAG
+from bakeoff.suite.journal.editions import SHOWN_DIGITS
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.sqlite_schema import JournalError, journal_in
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.text import redact
+from bakeoff.suite.tracking.client import MlflowStore, StoreUnavailable, UnusableStore
+from bakeoff.suite.tracking.location import Store
+from bakeoff.suite.tracking.run_fields import Key
+from bakeoff.suite.tracking.shared_views import EDITION_SHA256_TAG
 
 ABLATION_TAG = "bakeoff.ablation"
 # Digits of the hashes of users' files; empty for a shipped ablation.

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from suite.errors import RefusedError, UnavailableError, UsageError
-from suite.spec import SpecError
-from suite.text import command, redact
+from bakeoff.suite.errors import RefusedError, UnavailableError, UsageError
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.text import command, redact
 
 # MLflow and SQLAlchemy decode the path of a file as if it were an address.
 _UNFIT = re.compile(r"\?|%[0-9a-fA-F]{2}")

@@ -1,4 +1,4 @@
-"""Run MLflow's server with our start page: `python -m suite.tracking.mlflow_server server`.
+"""Run MLflow's server with our start page: `python -m bakeoff.suite.tracking.mlflow_server server`.
 
 MLflow opens at pages for language models, where an experiment shows no runs, and with a panel for
 an assistant that takes a third of a narrow window. A browser stores both as settings of an address:
@@ -13,10 +13,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from suite.tracking.client import StoreUnavailable
-from suite.tracking.serve import SERVED_STORE, landing_page
+from bakeoff.suite.tracking.client import StoreUnavailable
+from bakeoff.suite.tracking.serve import SERVED_STORE, landing_page
 
-_MLFLOW_APP, _OUR_APP = "mlflow.server.fastapi_app:app", "suite.tracking.mlflow_server:app"
+_MLFLOW_APP, _OUR_APP = "mlflow.server.fastapi_app:app", "bakeoff.suite.tracking.mlflow_server:app"
 _SETTINGS = {
     "mlflow.workflowType_v1": "machine_learning",
     "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": True,

@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from suite.tracking.artifacts import files_in
-from suite.tracking.client import CONTENT_TAG, NO_FILE, SHA256_TAG, MlflowStore, RunContent
-from suite.tracking.connect import connect
-from suite.tracking.experiments import (
+from bakeoff.suite.tracking.artifacts import files_in
+from bakeoff.suite.tracking.client import CONTENT_TAG, NO_FILE, SHA256_TAG, MlflowStore, RunContent
+from bakeoff.suite.tracking.connect import connect
+from bakeoff.suite.tracking.experiments import (
     ANY_FOLDER,
     OutputFolder,
     free_name,
     own_experiment,
     readable_experiments,
 )
-from suite.tracking.run_fields import RESULT_SHA256_TAG, VARIANT_TAG, Key
-from suite.tracking.shared_views import EDITION_SHA256_TAG, EDITION_TAG, VARIANT_SHA256_TAG
+from bakeoff.suite.tracking.run_fields import RESULT_SHA256_TAG, VARIANT_TAG, Key
+from bakeoff.suite.tracking.shared_views import EDITION_SHA256_TAG, EDITION_TAG, VARIANT_SHA256_TAG
 
 REPORT = "report"  # the parent's folder with a copy of the report
 _FRAMES = ("results.parquet", "curves.parquet")

@@ -1,7 +1,7 @@
 """Restore a journal from the copy that the store holds for each sweep.
 
 The parent run holds the plan, the statements of its claim and every result with its attempt, as in
-the journal (`suite.journal.export`). So a restored result has its original hash.
+the journal (`bakeoff.suite.journal.export`). So a restored result has its original hash.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 
-from suite.journal.export import JOURNAL_FILE, ExportError, SweepExport, parsed
-from suite.journal.journal import Journal
-from suite.text import redact
-from suite.tracking.client import StoreUnavailable, UnusableStore
-from suite.tracking.experiments import OutputFolder, TrashedExperiment, folder_of
-from suite.tracking.location import Store, is_own, mlflow_is_installed
-from suite.tracking.read import StoreReader
-from suite.tracking.run_fields import Key
+from bakeoff.suite.journal.export import JOURNAL_FILE, ExportError, SweepExport, parsed
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.text import redact
+from bakeoff.suite.tracking.client import StoreUnavailable, UnusableStore
+from bakeoff.suite.tracking.experiments import OutputFolder, TrashedExperiment, folder_of
+from bakeoff.suite.tracking.location import Store, is_own, mlflow_is_installed
+from bakeoff.suite.tracking.read import StoreReader
+from bakeoff.suite.tracking.run_fields import Key
 
 _SECONDS_TO_ANSWER = 8.0  # the time that the start of a run waits for a store, besides opening it
 

@@ -14,8 +14,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
-from models.model_spec import ModelSpec
-from suite.schema import (
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.suite.schema import (
     FAILURES,
     About,
     Cell,
@@ -26,9 +26,9 @@ from suite.schema import (
     Status,
     Trial,
 )
-from suite.text import redact
-from suite.tracking.artifacts import sample_files
-from suite.tracking.client import (
+from bakeoff.suite.text import redact
+from bakeoff.suite.tracking.artifacts import sample_files
+from bakeoff.suite.tracking.client import (
     CONTENT_TAG,
     PARAM_LIMIT,
     TAG_LIMIT,
@@ -37,7 +37,7 @@ from suite.tracking.client import (
     entity_key,
     shortened,
 )
-from suite.tracking.shared_views import (
+from bakeoff.suite.tracking.shared_views import (
     EDITION_TAG,
     VARIANT_SHA256_TAG,
     comparison_page,

@@ -17,13 +17,13 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from suite.spec import SpecError
-from suite.text import command
-from suite.tracking.client import StoreUnavailable
-from suite.tracking.connect import connect
-from suite.tracking.experiments import ANY_FOLDER, folder_of, readable_experiments
-from suite.tracking.location import check_tracking_uri, sqlite_path, store_of
-from suite.tracking.shared_views import TRAINING_RUNS, VIEW_TAG, page_of
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.text import command
+from bakeoff.suite.tracking.client import StoreUnavailable
+from bakeoff.suite.tracking.connect import connect
+from bakeoff.suite.tracking.experiments import ANY_FOLDER, folder_of, readable_experiments
+from bakeoff.suite.tracking.location import check_tracking_uri, sqlite_path, store_of
+from bakeoff.suite.tracking.shared_views import TRAINING_RUNS, VIEW_TAG, page_of
 
 SERVED_STORE = "BAKEOFF_SERVED_STORE"  # environment variable of the server: address of its store
 _HOST = "127.0.0.1"  # the dashboard has no password
@@ -61,7 +61,7 @@ def dashboard_command(out: Path, tracking_uri: str, port: int = 5000) -> list[st
     return [
         sys.executable,
         "-m",
-        "suite.tracking.mlflow_server",
+        "bakeoff.suite.tracking.mlflow_server",
         "server",
         "--backend-store-uri",
         uri,

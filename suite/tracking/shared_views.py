@@ -22,8 +22,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from suite.schema import QUALITY, About, MetricSpec
-from suite.tracking.client import (
+from bakeoff.suite.schema import QUALITY, About, MetricSpec
+from bakeoff.suite.tracking.client import (
     PARAM_LIMIT,
     TAG_LIMIT,
     MetricRow,

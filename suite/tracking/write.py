@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from suite.journal.sqlite_schema import JournalEntry
-from suite.schema import About, Cell, Point, Result, Trial
-from suite.tracking import run_fields as fields
-from suite.tracking.artifacts import digest_of
-from suite.tracking.client import (
+from bakeoff.suite.journal.sqlite_schema import JournalEntry
+from bakeoff.suite.schema import About, Cell, Point, Result, Trial
+from bakeoff.suite.tracking import run_fields as fields
+from bakeoff.suite.tracking.artifacts import digest_of
+from bakeoff.suite.tracking.client import (
     CONTENT_TAG,
     NO_FILE,
     PARAM_LIMIT,
@@ -32,8 +32,8 @@ from suite.tracking.client import (
     now_ms,
     shortened,
 )
-from suite.tracking.connect import connect
-from suite.tracking.experiments import (
+from bakeoff.suite.tracking.connect import connect
+from bakeoff.suite.tracking.experiments import (
     ABLATION_TAG,
     SOURCES_TAG,
     folder_of,
@@ -41,10 +41,10 @@ from suite.tracking.experiments import (
     own_experiment,
     sources_tag,
 )
-from suite.tracking.location import Store, rebased
-from suite.tracking.read import REPORT, ChildRun, has_role
-from suite.tracking.run_fields import Key
-from suite.tracking.shared_views import (
+from bakeoff.suite.tracking.location import Store, rebased
+from bakeoff.suite.tracking.read import REPORT, ChildRun, has_role
+from bakeoff.suite.tracking.run_fields import Key
+from bakeoff.suite.tracking.shared_views import (
     EDITION_SHA256_TAG,
     EDITION_TAG,
     SHOWN_EDITION_TAG,

@@ -26,9 +26,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.interface import INPUTS
-from suite.schema import Training
-from suite.tasks.task import Batch, Task
+from bakeoff.models.interface import INPUTS
+from bakeoff.suite.schema import Training
+from bakeoff.suite.tasks.task import Batch, Task
 
 SHARE = 2 / 3  # the share of the steps: 200 of 300 epochs
 _STEP, _FARTHEST = 1 / 255, 2 / 255

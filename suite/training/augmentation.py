@@ -35,10 +35,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.interface import INPUTS
-from suite.schema import Training
-from suite.tasks.data_order import RandomStream, Whole
-from suite.tasks.task import Batch, Task
+from bakeoff.models.interface import INPUTS
+from bakeoff.suite.schema import Training
+from bakeoff.suite.tasks.data_order import RandomStream, Whole
+from bakeoff.suite.tasks.task import Batch, Task
 
 AUGMENTATIONS = (  # fields of `Training`; the order seeds the draws, so only append
     "repeated_augmentation",
@@ -90,7 +90,7 @@ def training_batch(task: Task, step: int, batch: int, seed: int, training: Train
     images = single_images(found.inputs[INPUTS], task, training, seed=seed, step=step)
     targets = found.targets
     if training.mixup or training.cutmix:
-        from suite.training.mixing import Mixing, mixed
+        from bakeoff.suite.training.mixing import Mixing, mixed
 
         how = Mixing(mixup=training.mixup, cutmix=training.cutmix)
         stream = stream_of("mixup", seed, step)
@@ -117,7 +117,7 @@ def single_images(
         is_flipped = torch.from_numpy(stream_of("flip", seed, step).uniform(len(images)) < 0.5)
         images = torch.where(is_flipped.view(-1, 1, 1, 1), images.flip(2), images)
     if training.randaugment:
-        from suite.training.randaugment import WHITE, rand_augmented
+        from bakeoff.suite.training.randaugment import WHITE, rand_augmented
 
         pixels = ((images * deviation + mean) * WHITE).round().clamp(0, WHITE)
         pixels = rand_augmented(

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from suite.events import Checkpoints
-from suite.schema import Trial
-from suite.stopping import UNFINISHED as UNFINISHED
-from suite.training import tensor_io as atomic_files
+from bakeoff.suite.events import Checkpoints
+from bakeoff.suite.schema import Trial
+from bakeoff.suite.stopping import UNFINISHED as UNFINISHED
+from bakeoff.suite.training import tensor_io as atomic_files
 
 VERSION = 1  # the layout's; increases if an older program could misread it
 MANIFEST = "manifest.json"

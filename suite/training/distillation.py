@@ -17,9 +17,9 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from models.interface import DISTILLATION, Outputs
-from suite.schema import Training
-from suite.tasks.task import UNSCORED, Batch, Task
+from bakeoff.models.interface import DISTILLATION, Outputs
+from bakeoff.suite.schema import Training
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Task
 
 
 class TeacherMisfit(ValueError):

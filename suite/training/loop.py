@@ -25,19 +25,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from suite.errors import CheckpointError, Diverged
-from suite.events import Condition, TrainedState, TrialRemark
-from suite.schema import Point, Training
-from suite.stopping import stoppable
-from suite.tasks.task import Task
-from suite.training import tensor_io as atomic_files
-from suite.training.augmentation import training_batch
-from suite.training.checkpoint import Checkpointer
-from suite.training.engines.engine import Engine
-from suite.training.engines.engine import evaluate as evaluate  # for models without an engine
-from suite.training.engines.local import LocalEngine
-from suite.training.tensor_io import read_json, read_tensors, write_json, write_tensors
-from suite.training.weights import keep_weights
+from bakeoff.suite.errors import CheckpointError, Diverged
+from bakeoff.suite.events import Condition, TrainedState, TrialRemark
+from bakeoff.suite.schema import Point, Training
+from bakeoff.suite.stopping import stoppable
+from bakeoff.suite.tasks.task import Task
+from bakeoff.suite.training import tensor_io as atomic_files
+from bakeoff.suite.training.augmentation import training_batch
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.engines.engine import Engine
+from bakeoff.suite.training.engines.engine import (
+    evaluate as evaluate,  # for models without an engine
+)
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.tensor_io import read_json, read_tensors, write_json, write_tensors
+from bakeoff.suite.training.weights import keep_weights
 
 VERSION = 1  # increases whenever a change of the code changes a number
 VALIDATION = "validation_"  # the prefix of the metric of an evaluation point
@@ -146,7 +148,7 @@ def train_resuming(
     A single process checks after every step whether a checkpoint is due. Several workers must
     agree: they check at points of the curve, and the first worker's clock decides.
 
-    A process that is asked to stop (see `suite.stopping`) writes a checkpoint first.
+    A process that is asked to stop (see `bakeoff.suite.stopping`) writes a checkpoint first.
 
     At the end the model has the weights with which it is scored.
 

@@ -23,7 +23,7 @@ import numpy as np
 from torch import Tensor
 from torch.nn import functional
 
-from suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.data_order import RandomStream
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.data_order import RandomStream
 
 WHITE = 255
 NUM_OPERATIONS, CHANCE = 2, 0.5

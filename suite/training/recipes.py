@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.initialisation import declared
-from models.interface import Outputs
-from suite.errors import CheckpointError
-from suite.schema import Training
+from bakeoff.models.initialisation import declared
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.errors import CheckpointError
+from bakeoff.suite.schema import Training
 
 BETAS = (0.9, 0.98)  # Vaswani et al. 2017, section 5.3
 COOLDOWN_SHARE = 5  # the last fifth; Hägele et al. 2024, arXiv:2405.18392, section 3
@@ -29,7 +29,7 @@ STATE_OF: Mapping[str, tuple[str, ...]] = {
 def optimizer_of(
     model: nn.Module, training: Training, *, is_recorded: bool = False
 ) -> torch.optim.Optimizer:
-    """Return the optimiser over all parameters that are trained; see `suite.spec.Recipe`.
+    """Return the optimiser over all parameters that are trained; see `bakeoff.suite.spec.Recipe`.
 
     If steps are recorded, one kernel updates all parameters, and reads the learning rate from a
     tensor: a number would be recorded with the step.

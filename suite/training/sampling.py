@@ -17,10 +17,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from models.interface import INPUTS
-from suite.schema import Training
-from suite.tasks.data_order import RandomStream
-from suite.tasks.task import Batch, Task
+from bakeoff.models.interface import INPUTS
+from bakeoff.suite.schema import Training
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.task import Batch, Task
 
 _OTHER_SEEDS = 1 << 63  # set in the seeds of the streams used here; no task uses it
 

@@ -1,5 +1,6 @@
-"""Train sampled choices of a model by the loss of each example; see `models.score_function`.
+"""Train sampled choices of a model by the loss of each example.
 
+`bakeoff.models.score_function` describes the estimator.
 The cost of an example is the task's own loss for it alone, with the same label smoothing. The value
 of the loss stays the same, so that curves of different estimators are comparable; only its gradient
 changes.
@@ -10,8 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from models.interface import Outputs
-from models.score_function import (
+from bakeoff.models.interface import Outputs
+from bakeoff.models.score_function import (
     BASELINE,
     ENTROPY,
     LOG_PROBABILITY,
@@ -19,9 +20,9 @@ from models.score_function import (
     move_baseline,
     score_term,
 )
-from suite.schema import Training
-from suite.tasks.task import Batch, Task
-from suite.training.engines.engine import part_of
+from bakeoff.suite.schema import Training
+from bakeoff.suite.tasks.task import Batch, Task
+from bakeoff.suite.training.engines.engine import part_of
 
 
 def with_score(

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.errors import CheckpointError
+from bakeoff.suite.errors import CheckpointError
 
 Tensors = Mapping[str, Tensor]
 

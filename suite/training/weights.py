@@ -2,7 +2,7 @@
 
 A model on images of another resolution takes over learned positions, too: interpolated, as DeiT
 does (Touvron et al. 2021, arXiv:2012.12877, section 5). Each kind of position defines how its table
-is resampled; see `models.positions.absolute.Position.resampled`.
+is resampled; see `bakeoff.models.positions.absolute.Position.resampled`.
 
 `<out>/checkpoints/<trial_id>/final/` has a file of tensors, and a manifest with its SHA-256. It has
 a temporary name until all of it is on the disk, so it is complete or absent.
@@ -17,11 +17,11 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from models.positions.absolute import Position
-from suite.errors import CheckpointError
-from suite.text import some_of
-from suite.training.checkpoint import UNFINISHED, why_invalid, write_manifest
-from suite.training.tensor_io import (
+from bakeoff.models.positions.absolute import Position
+from bakeoff.suite.errors import CheckpointError
+from bakeoff.suite.text import some_of
+from bakeoff.suite.training.checkpoint import UNFINISHED, why_invalid, write_manifest
+from bakeoff.suite.training.tensor_io import (
     Tensors,
     make_folder,
     move_folder,

@@ -8,13 +8,13 @@ from functools import cache
 import pytest
 import torch
 
-from models import ModelSpec, build_model
-from reports.literature.csv import FOLDER, rows_of
-from suite.commands.list import overview
-from suite.planning.loader import find, shipped
-from suite.planning.plan import plan
-from suite.schema import Plan, Trial
-from suite.spec import Ablation, Axis, Claim
+from bakeoff.models import ModelSpec, build_model
+from bakeoff.reports.literature.csv import FOLDER, rows_of
+from bakeoff.suite.commands.list import overview
+from bakeoff.suite.planning.loader import find, shipped
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Plan, Trial
+from bakeoff.suite.spec import Ablation, Axis, Claim
 from tools.build_catalogue import SIZES
 
 CASES = [(name, scale) for name in shipped() for scale in find(name).ablation.scales]
@@ -60,7 +60,7 @@ def test_it_is_a_declaration_and_nothing_else(tree: ast.Module) -> None:
     assert isinstance(docstring, ast.Expr)
     assert [type(statement) for statement in statements] == [ast.ImportFrom, ast.Assign]
     imported, assigned = statements
-    assert imported.module in {"suite", "suite.spec"}
+    assert imported.module in {"bakeoff", "bakeoff.suite.spec"}
     assert [ast.unparse(target) for target in assigned.targets] == ["ABLATION"]
     logic = (ast.comprehension, ast.IfExp, ast.Lambda, ast.BinOp, ast.JoinedStr)
     assert not any(isinstance(node, logic) for node in ast.walk(assigned))
@@ -98,7 +98,9 @@ def test_it_can_be_planned_with_its_baseline_and_claim(name: str, scale: str) ->
 
 
 def test_the_committed_overview_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suite.planning.plan.plan", lambda name, scale: planned(name, scale))
+    monkeypatch.setattr(
+        "bakeoff.suite.planning.plan.plan", lambda name, scale: planned(name, scale)
+    )
     assert json.loads(SIZES.read_text()) == overview(), "run `make catalogue`"
 
 

@@ -17,14 +17,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Input, ModelSpec, Outputs, architecture_class, build_model, mixer_class
-from models.registry import mixer_pattern
-from suite.planning.knobs import Impossible, with_defaults
-from suite.planning.loader import find, shipped
-from suite.planning.resolve import variant_on
-from suite.planning.variants import Baseline, Variant, variants_of
-from suite.schema import Trial
-from suite.spec import Recipe
+from bakeoff.models import Input, ModelSpec, Outputs, architecture_class, build_model, mixer_class
+from bakeoff.models.registry import mixer_pattern
+from bakeoff.suite.planning.knobs import Impossible, with_defaults
+from bakeoff.suite.planning.loader import find, shipped
+from bakeoff.suite.planning.resolve import variant_on
+from bakeoff.suite.planning.variants import Baseline, Variant, variants_of
+from bakeoff.suite.schema import Trial
+from bakeoff.suite.spec import Recipe
 from tests.models.small_models import OperationNames
 
 OF_TRAINING = {

@@ -1,7 +1,7 @@
 """Test the ablation of gradients: the mixers of each scale, and the claim."""
 
-from models.mixers.conv import Convolution
-from suite.planning.plan import plan
+from bakeoff.models.mixers.conv import Convolution
+from bakeoff.suite.planning.plan import plan
 
 
 def test_every_mixer_is_measured_at_every_distance_of_a_window() -> None:

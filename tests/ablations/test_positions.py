@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from models import POSITIONS, build_model
-from models.positions.relative import ShawPosition, T5Position
-from suite.planning.loader import find
-from suite.planning.plan import plan
-from suite.schema import Plan, Trial
+from bakeoff.models import POSITIONS, build_model
+from bakeoff.models.positions.relative import ShawPosition, T5Position
+from bakeoff.suite.planning.loader import find
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Plan, Trial
 
 LONGEST = 8  # times the trained length
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models import build_shapes
-from suite.planning.plan import plan
-from suite.schema import FLOORS, LEARNING_RATE, Plan, Trial
+from bakeoff.models import build_shapes
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import FLOORS, LEARNING_RATE, Plan, Trial
 
 SCALES = ["quick", "standard"]
 

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
-import ablations
-from models import build_model
-from suite.commands.list import OVERVIEW
-from suite.planning.cost_model import PlannedWork
-from suite.planning.gpu_specs import GPU_SPECS
-from suite.planning.plan import plan
-from suite.probes.tensor_bytes import NewTensors, peak_bytes
-from suite.schema import Trial
-from suite.tasks.registry import build_task
-from suite.training.engines.local import LocalEngine
+from bakeoff import ablations
+from bakeoff.models import build_model
+from bakeoff.suite.commands.list import OVERVIEW
+from bakeoff.suite.planning.cost_model import PlannedWork
+from bakeoff.suite.planning.gpu_specs import GPU_SPECS
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.tensor_bytes import NewTensors, peak_bytes
+from bakeoff.suite.schema import Trial
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.training.engines.local import LocalEngine
 
 KNOWN = json.loads((Path(ablations.__path__[0]) / OVERVIEW).read_text())
 SHARED = sorted(n for n, each in KNOWN.items() if 0 < each["scales"]["standard"]["num_gpus"] < 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from suite import cli
+from bakeoff.suite import cli
 from tests.bad_inputs.command import Called, Ended, Place
 from tests.suite.conftest import write_ablation
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
-from models import ARCHITECTURES, MIXERS, POSITIONS
-from suite.errors import MOST_CHARACTERS, USAGE, exit_code_of
-from suite.planning.plan import plan
-from suite.probes.probe import PROBES
-from suite.schema import Plan
-from suite.spec import Ablation, Claim, Model, RepeatedValue, Scale, SpecError, vary
-from suite.tasks.registry import TASKS
+from bakeoff.models import ARCHITECTURES, MIXERS, POSITIONS
+from bakeoff.suite.errors import MOST_CHARACTERS, USAGE, exit_code_of
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.probe import PROBES
+from bakeoff.suite.schema import Plan
+from bakeoff.suite.spec import Ablation, Claim, Model, RepeatedValue, Scale, SpecError, vary
+from bakeoff.suite.tasks.registry import TASKS
 
 SECONDS = 20.0  # CPU time; a plan of a few variants takes 1 % of it
 

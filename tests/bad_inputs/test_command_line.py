@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from suite import cli
-from suite.sweep.folder_lock import lock_folder
+from bakeoff.suite import cli
+from bakeoff.suite.sweep.folder_lock import lock_folder
 from tests.bad_inputs.command import Called, Place, expect, expect_refused
 
 INLINE = ("--executor", "inline")
@@ -116,7 +116,7 @@ def test_what_cannot_be_an_output_folder(
 
 
 def _a_journal(place: Place) -> Path:
-    from suite.journal.journal import Journal
+    from bakeoff.suite.journal.journal import Journal
 
     file = place.path / "journal.db"
     with Journal(file):

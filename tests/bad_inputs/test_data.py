@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-import suite
-from suite.tasks import data_files
-from suite.tasks.public.sets import PUBLIC_SETS
-from suite.tasks.registry import task_class
+import bakeoff
+from bakeoff.suite.tasks import data_files
+from bakeoff.suite.tasks.public.sets import PUBLIC_SETS
+from bakeoff.suite.tasks.registry import task_class
 from tests.bad_inputs.command import Called, Place, WriteAblation, expect, expect_refused
 
 TASK = "fashion_mnist_patches"
-ROOT = Path(suite.__file__).parents[1]
+ROOT = Path(bakeoff.__file__).parents[1]
 
 
 class _Bomb:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from reports.literature import csv as published_files
-from suite import timeouts
+from bakeoff.reports.literature import csv as published_files
+from bakeoff.suite import timeouts
 from tests.bad_inputs.command import Called, Place, WriteAblation, expect, expect_refused
 
 TEXT, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
@@ -47,7 +47,7 @@ SOURCES: dict[str, tuple[str, list[str]]] = {
     "line-03 no ablation": ("x = 1\n", ["holds no Ablation"]),
     "line-03 of another type": ("ABLATION = {}\n", ["ABLATION is of type dict"]),
     "line-03 the class itself": (
-        "from suite import Ablation as ABLATION\n",
+        "from bakeoff import Ablation as ABLATION\n",
         ["ABLATION is the class Ablation"],
     ),
     "line-17 raises on import": ("x = 1\nraise RuntimeError('a')", ["mine.py:2: RuntimeError: a"]),
@@ -69,7 +69,7 @@ SOURCES: dict[str, tuple[str, list[str]]] = {
         ["ABLATION is of type int"],
     ),
     "changes what is frozen": (
-        "from suite import vary\nvary('heads', [1]).name = 'dim'",
+        "from bakeoff import vary\nvary('heads', [1]).name = 'dim'",
         ["mine.py:2: Axis: name: Instance is frozen."],
     ),
     "brackets within brackets": ("x = " + "(" * 5_000 + ")" * 5_000, ["too many nested"]),
@@ -279,7 +279,7 @@ def test_line_17_a_file_that_catches_everything_ends_the_process(
     """Run a separate process, because only its end can stop the file."""
     stubborn = "while True:\n    try:\n        while True: pass\n    except: pass"
     path = write_ablation(
-        "from suite import timeouts\n"
+        "from bakeoff.suite import timeouts\n"
         "timeouts._ALARMS[0].due, timeouts._ALARMS[0].seconds_between = 0.0, 0.1\n"
         "timeouts._set_timer()\n" + stubborn
     )
@@ -315,7 +315,7 @@ def test_a_file_may_neither_print_into_our_output_nor_move_us(
 
 
 @pytest.mark.bad_input(13)
-@pytest.mark.filterwarnings("default::suite.spec.RepeatedValue")
+@pytest.mark.filterwarnings("default::bakeoff.suite.spec.RepeatedValue")
 def test_a_value_given_twice_counts_once_and_that_is_said_once(
     write_ablation: WriteAblation, called: Called
 ) -> None:
@@ -339,7 +339,7 @@ def test_an_impossible_cell_is_a_row_with_its_reason(
 
 
 MIXER = """
-from models import Mixer
+from bakeoff.models import Mixer
 
 class Mine(Mixer):
     supports_causal = True

@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from models.registry import MIXERS, mixer_class
-from suite.provenance import commit
+from bakeoff.models.registry import MIXERS, mixer_class
+from bakeoff.suite.provenance import commit
 from tests.benchmarks.duels import AT_MOST, SLOWED, Control, Row
 from tests.benchmarks.linearity import Growth
 from tests.benchmarks.peers import PAIRINGS, packages

@@ -11,8 +11,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from models.mixer import Mixer
-from models.registry import build_mixer
+from bakeoff.models.mixer import Mixer
+from bakeoff.models.registry import build_mixer
 from tests.benchmarks.interleaved import Limits, Ratio, Times, TimingRun
 from tests.benchmarks.peers import Pairing, Peer
 from tests.benchmarks.places import Pass, Place, Shape

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from suite.timing.fixed_conditions import memory_kept, no_garbage_collection
+from bakeoff.suite.timing.fixed_conditions import memory_kept, no_garbage_collection
 
 Candidates = Mapping[str, Callable[[], object]]
 

@@ -15,14 +15,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import journal_in
-from suite.planning.plan import plan
-from suite.reporting.frames import by_trial, sweep_files
-from suite.schema import ClaimSpec, Measurement, Plan, Point, Provenance, Result, Status, Trial
-from suite.spec import Ablation, Model, Scale, vary
-from suite.tracking.location import store_of
-from suite.tracking.write import RunWriter
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.sqlite_schema import journal_in
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.reporting.frames import by_trial, sweep_files
+from bakeoff.suite.schema import (
+    ClaimSpec,
+    Measurement,
+    Plan,
+    Point,
+    Provenance,
+    Result,
+    Status,
+    Trial,
+)
+from bakeoff.suite.spec import Ablation, Model, Scale, vary
+from bakeoff.suite.tracking.location import store_of
+from bakeoff.suite.tracking.write import RunWriter
 
 NUM_POINTS = 8
 TASKS = ("shakespeare_characters", "fashion_mnist_patches")

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models import Input, ModelSpec, build_model
-from models.architectures.translator import Translator
+from bakeoff.models import Input, ModelSpec, build_model
+from bakeoff.models.architectures.translator import Translator
 
 WHY_NOT = "transformers is of the extra `bench`, which `make bench` installs"
 

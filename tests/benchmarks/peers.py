@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from torch import nn
 
-from models.model_spec import Knob
+from bakeoff.models.model_spec import Knob
 from tests.benchmarks import (
     attention_peers,
     filter_peers,

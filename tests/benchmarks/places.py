@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from suite.probes.tensor_bytes import NewTensors, peak_bytes
-from suite.provenance import cpu_model
+from bakeoff.suite.probes.tensor_bytes import NewTensors, peak_bytes
+from bakeoff.suite.provenance import cpu_model
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import ARCHITECTURES, Input, ModelSpec, architecture_class, build_model
-from models.decoding import Decoder, generate
+from bakeoff.models import ARCHITECTURES, Input, ModelSpec, architecture_class, build_model
+from bakeoff.models.decoding import Decoder, generate
 from tests.benchmarks.interleaved import Limits, Ratio, TimingRun
 from tests.benchmarks.marian import WHY_NOT, marian_of, translator
 

@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from models import build_model
-from suite.events import Checkpoints, ExecutorSettings, Finished
-from suite.execution.inline import InlineExecutor
-from suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, lengths_of
-from suite.schema import Resources, Status, Trial
-from suite.tasks.registry import build_task
-from suite.timing.clock import clock_of
-from suite.timing.peaks import matrix_peak
-from suite.training.engines.local import LocalEngine
-from suite.training.engines.recording import RECORDED
-from suite.training.loop import Exercise, TrainingProgress, steps
+from bakeoff.models import build_model
+from bakeoff.suite.events import Checkpoints, ExecutorSettings, Finished
+from bakeoff.suite.execution.inline import InlineExecutor
+from bakeoff.suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, lengths_of
+from bakeoff.suite.schema import Resources, Status, Trial
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.timing.clock import clock_of
+from bakeoff.suite.timing.peaks import matrix_peak
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.engines.recording import RECORDED
+from bakeoff.suite.training.loop import Exercise, TrainingProgress, steps
 from tests.benchmarks.interleaved import Limits, TimingRun
 from tools.gpu_visit.standard import baseline
 

@@ -34,14 +34,14 @@ from jinja2 import Environment
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from reports.render import render
-from reports.results.frame import RESULT_COLUMNS, results_frame, to_parquet_bytes
-from reports.view import read_sweep
-from suite.commands.status import status_of
-from suite.journal.journal import Journal
-from suite.planning.plan import plan
-from suite.reporting.frames import Row, by_trial, sweep_of
-from suite.schema import Measurement, Result, Status
+from bakeoff.reports.render import render
+from bakeoff.reports.results.frame import RESULT_COLUMNS, results_frame, to_parquet_bytes
+from bakeoff.reports.view import read_sweep
+from bakeoff.suite.commands.status import status_of
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.reporting.frames import Row, by_trial, sweep_of
+from bakeoff.suite.schema import Measurement, Result, Status
 from tests.benchmarks.interleaved import Limits, TimingRun
 from tests.benchmarks.large_store import (
     PLACE,
@@ -286,7 +286,7 @@ def test_reading_a_sweep(benchmark: Any, large: Path) -> None:
 
 
 REPORT = """
-from suite.cli import app
+from bakeoff.suite.cli import app
 app(standalone_mode=False)
 with open("/proc/self/status") as file:
     print(next(line for line in file if line.startswith("VmHWM")))

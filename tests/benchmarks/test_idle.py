@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from suite.cluster.address import authenticate
-from suite.events import Checkpoints, Event, ExecutorSettings, Finished, Started
-from suite.planning.plan import plan
-from suite.schema import Resources, Trial
+from bakeoff.suite.cluster.address import authenticate
+from bakeoff.suite.events import Checkpoints, Event, ExecutorSettings, Finished, Started
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Resources, Trial
 from tests.workplace import Workplace, code_in
 
 pytestmark = [pytest.mark.bench, pytest.mark.ray]
@@ -62,7 +62,7 @@ def cluster(work: Workplace) -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster
 
-    from suite.cluster.execute import RayExecutor
+    from bakeoff.suite.cluster.execute import RayExecutor
 
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     for num_cpus in NODES:

@@ -18,8 +18,8 @@ from typing import Any
 import psutil
 import pytest
 
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import JournalError
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.sqlite_schema import JournalError
 from tests.workplace import Workplace
 
 pytestmark = [
@@ -35,7 +35,7 @@ MOST_GROWTH = 1.6  # second half over first half, per trial; above 2 if costs ac
 FIRST_LOOK = 500  # by then everything that loads on first use is loaded
 
 ABLATION = '''"""Many small models."""
-from suite import Ablation, Model, Scale, vary
+from bakeoff import Ablation, Model, Scale, vary
 
 ABLATION = Ablation(
     question="How many parameters?",
@@ -163,7 +163,7 @@ def test_the_same_as_trials_of_ray_tune(
 
 def _count(config: dict[str, int]) -> dict[str, float]:
     """Do the same work as the probe."""
-    from models import ModelSpec, build_model
+    from bakeoff.models import ModelSpec, build_model
 
     spec = ModelSpec(
         architecture="classifier",

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.registry import MIXERS, build_mixer, mixer_class
+from bakeoff.models.registry import MIXERS, build_mixer, mixer_class
 from tests.benchmarks.duels import SAME, NotTheSame, Row, duel, farthest, mixer_of
 from tests.benchmarks.interleaved import Limits, Ratio
 from tests.benchmarks.peers import NOT_YET_TIMED, PAIRINGS, Pairing, Peer

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from suite.probes.path_length import dependence
+from bakeoff.suite.probes.path_length import dependence
 
 Adapter = Callable[[Any], nn.Module]
 

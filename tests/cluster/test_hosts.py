@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
-from suite.errors import DONE, REFUSED, UNAVAILABLE
-from suite.journal.journal import Journal
-from suite.schema import Status
+from bakeoff.suite.errors import DONE, REFUSED, UNAVAILABLE
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.schema import Status
 from tests.cluster.hosts import Host, hosts, missing
 from tests.workplace import Workplace
 

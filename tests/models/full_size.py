@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from models import ModelSpec, architecture_class
-from models.presets import Preset, preset
-from models.registry import knobs_of_mixer
+from bakeoff.models import ModelSpec, architecture_class
+from bakeoff.models.presets import Preset, preset
+from bakeoff.models.registry import knobs_of_mixer
 
 
 def full_size(name: str, *, num_classes: int = 1000, **changes: Any) -> ModelSpec:

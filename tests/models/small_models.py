@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from models import (
+from bakeoff.models import (
     ARCHITECTURES,
     Architecture,
     Input,
@@ -21,7 +21,7 @@ from models import (
     build_model,
     build_shapes,
 )
-from models.interface import CONTEXT, INPUTS, PER_TOKEN, InputKind, Outputs
+from bakeoff.models.interface import CONTEXT, INPUTS, PER_TOKEN, InputKind, Outputs
 
 # Linformer's 32 projected tokens need a length of at least 32.
 DIM, DEPTH, LENGTH, SYMBOLS, BATCH = 16, 2, 33, 11, 3

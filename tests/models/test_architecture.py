@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from torch import Tensor, nn
 
-from models import (
+from bakeoff.models import (
     ARCHITECTURES,
     Architecture,
     Input,
@@ -15,7 +15,7 @@ from models import (
     PartSeeds,
     architecture_class,
 )
-from models.interface import Answer
+from bakeoff.models.interface import Answer
 
 TOKENS = Input(kind="tokens", size=5, length=8)
 VECTORS = Input(kind="vectors", size=5, length=8)

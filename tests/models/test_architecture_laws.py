@@ -17,9 +17,16 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import ARCHITECTURES, Architecture, ModelSpec, PartSeeds, architecture_class, generate
-from models.decoding import Decoder, beam_search
-from models.interface import CONTEXT, INPUTS
+from bakeoff.models import (
+    ARCHITECTURES,
+    Architecture,
+    ModelSpec,
+    PartSeeds,
+    architecture_class,
+    generate,
+)
+from bakeoff.models.decoding import Decoder, beam_search
+from bakeoff.models.interface import CONTEXT, INPUTS
 from tests.models.small_models import (
     BATCH,
     SYMBOLS,

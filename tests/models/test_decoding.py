@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import MIXERS, Architecture, ModelError, mixer_class
-from models.decoding import Decoded, Decoder, beam_search, generate
+from bakeoff.models import MIXERS, Architecture, ModelError, mixer_class
+from bakeoff.models.decoding import Decoded, Decoder, beam_search, generate
 from tests.models.small_models import build, spec
 
 END, SYMBOLS = 2, 3

@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import (
+from bakeoff.models import (
     ARCHITECTURES,
     MIXERS,
     POSITIONS,

@@ -21,9 +21,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
-from models import MIXERS, POSITIONS, Mixer, ModelError, build_mixer, mixer_class
-from models.registry import relative_position
-from suite.probes.tensor_bytes import growth_bytes
+from bakeoff.models import MIXERS, POSITIONS, Mixer, ModelError, build_mixer, mixer_class
+from bakeoff.models.registry import relative_position
+from bakeoff.suite.probes.tensor_bytes import growth_bytes
 from tests.models.small_models import sees
 
 DIM = 8

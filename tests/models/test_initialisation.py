@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import Architecture, ModelError, architecture_class, mixer_class
-from models.initialisation import declared
+from bakeoff.models import Architecture, ModelError, architecture_class, mixer_class
+from bakeoff.models.initialisation import declared
 from tests.models.small_models import DIM, OF_ONE_INPUT, build, spec
 
 OTHERS = ["truncated_normal", "xavier_uniform"]

@@ -2,7 +2,7 @@
 
 import torch
 
-from models.interface import Outputs
+from bakeoff.models.interface import Outputs
 
 
 def test_a_change_reaches_every_tensor() -> None:

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 import pytest
 
-from models import ModelError
-from models.model_spec import config_from_knobs, whole_numbers
+from bakeoff.models import ModelError
+from bakeoff.models.model_spec import config_from_knobs, whole_numbers
 
 
 @dataclass(frozen=True, kw_only=True)

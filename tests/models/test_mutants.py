@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.mixer import Cost, Mixer, without_padding
+from bakeoff.models.errors import ModelError
+from bakeoff.models.mixer import Cost, Mixer, without_padding
 
 
 class Pooling(Mixer):
@@ -101,7 +101,7 @@ def test_a_newcomers_mixer_is_tested_by_its_line_alone(wrong: str, right: str) -
         models = copy / "models"
         (models / "mixers" / "pooling.py").write_text(POOLING.replace(right, wrong))
         registry = models / "registry.py"
-        line = 'MIXERS: dict[str, str] = {\n    "pooling": "models.mixers.pooling:Pooling",'
+        line = 'MIXERS: dict[str, str] = {\n    "pooling": "bakeoff.models.mixers.pooling:Pooling",'
         registry.write_text(registry.read_text().replace("MIXERS: dict[str, str] = {", line))
 
     run = mutants.run_on_copy(add, "pooling")

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from models import Input, ModelError, build_shapes
-from models.presets import PRESETS, preset
-from reports.literature.csv import rows_of
+from bakeoff.models import Input, ModelError, build_shapes
+from bakeoff.models.presets import PRESETS, preset
+from bakeoff.reports.literature.csv import rows_of
 from tests.models.full_size import full_size
 
 COUNTS = {

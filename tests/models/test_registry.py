@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import models
-import models.mixers
-from models import (
+import bakeoff.models.mixers
+from bakeoff import models
+from bakeoff.models import (
     ARCHITECTURES,
     MIXERS,
     POSITIONS,
@@ -22,14 +22,14 @@ from models import (
     mixer_config,
     position_class,
 )
-from models.registry import relative_position
+from bakeoff.models.registry import relative_position
 from tests.models.small_models import spec
 
 SPEC = spec("language_model", position="sinusoidal")
 
 OWN = """
 from dataclasses import dataclass
-from models import Mixer
+from bakeoff.models import Mixer
 
 class Average(Mixer):
     supports_causal = True
@@ -70,7 +70,7 @@ def test_every_public_name_resolves() -> None:
 
 
 def test_every_mixer_file_is_listed_and_every_line_resolves() -> None:
-    found = pkgutil.walk_packages(models.mixers.__path__, "models.mixers.")
+    found = pkgutil.walk_packages(bakeoff.models.mixers.__path__, "bakeoff.models.mixers.")
     files = {module.name for module in found if not module.ispkg}
     listed = {path.partition(":")[0] for path in MIXERS.values()}
     assert listed == files
@@ -124,11 +124,11 @@ def test_a_users_own_mixer_is_built_and_labelled_unproven(own_module: str) -> No
     ("path", "message"),
     [
         ("{}:Averge", "no 'Averge'; did you mean 'Average'"),
-        ("{}:Stranger", "is not a subclass of models.mixer.Mixer"),
+        ("{}:Stranger", "is not a subclass of bakeoff.models.mixer.Mixer"),
         ("{}:OWN", "has no 'OWN'"),
         ("{}:Unfinished", "does not define forward"),
-        ("models.mixer:Mixer", "does not define forward"),
-        ("models.mixer:without_padding", "is not a subclass"),
+        ("bakeoff.models.mixer:Mixer", "does not define forward"),
+        ("bakeoff.models.mixer:without_padding", "is not a subclass"),
         ("no_such_package.x:Class", "cannot be imported: ModuleNotFoundError: No module named"),
         ("broken_mixers_for_test:X", "cannot be imported: ZeroDivisionError"),
         ("{}:", "not written package.module:Class"),

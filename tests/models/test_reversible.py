@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from models import Architecture, ModelError
-from models.reversible import activations_kept
+from bakeoff.models import Architecture, ModelError
+from bakeoff.models.reversible import activations_kept
 from tests.models.small_models import DIM, LENGTH, build, inputs, outputs, spec
 
 NOISY = {"dropout": 0.3, "stochastic_depth": 0.4, "layer_scale": 0.5}

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models import ModelError, Outputs
-from models.mixers.attentions import hard_attention
-from models.score_function import BASELINE, Choices, move_baseline, score_term
+from bakeoff.models import ModelError, Outputs
+from bakeoff.models.mixers.attentions import hard_attention
+from bakeoff.models.score_function import BASELINE, Choices, move_baseline, score_term
 from tests.models.small_models import build, inputs, spec
 
 UNBIASED = {"score_weight": 1.0, "entropy_weight": 0.0}

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from models.errors import ModelError
-from models.initialisation import PartSeeds
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
 
 
 def draw(seed: int, parts: list[str]) -> dict[str, float]:

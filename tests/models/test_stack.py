@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from models import POSITIONS, Mixer, ModelError, mixer_class
-from models.positions.absolute import NoPosition
-from models.registry import relative_position
+from bakeoff.models import POSITIONS, Mixer, ModelError, mixer_class
+from bakeoff.models.positions.absolute import NoPosition
+from bakeoff.models.registry import relative_position
 from tests.models.small_models import BATCH, DIM, LENGTH, SYMBOLS, build, inputs, spec
 
 RELATIVE = [name for name in POSITIONS if relative_position(name)]

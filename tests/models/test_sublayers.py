@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models import Mixer, ModelError, mixer_class
-from models.sublayers import FeedForward, MaskedBatchNorm, Residual, StackConfig
+from bakeoff.models import Mixer, ModelError, mixer_class
+from bakeoff.models.sublayers import FeedForward, MaskedBatchNorm, Residual, StackConfig
 from tests.models.small_models import DIM, LENGTH, build, inputs, spec
 
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Mixer, build_mixer
-from models.mixers.attentions.differential_attention import DifferentialAttention
-from models.mixers.attentions.latent_attention import LatentAttention
+from bakeoff.models import Mixer, build_mixer
+from bakeoff.models.mixers.attentions.differential_attention import DifferentialAttention
+from bakeoff.models.mixers.attentions.latent_attention import LatentAttention
 from tests.models.small_models import tokens
 
 pytestmark = [

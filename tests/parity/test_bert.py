@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import Architecture, Input, ModelSpec, build_model
+from bakeoff.models import Architecture, Input, ModelSpec, build_model
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("default")]
 

@@ -15,10 +15,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import ModelSpec, Outputs, build_mixer, build_model
-from models.initialisation import NothingDrawn
-from models.stack import Block
-from models.vision.class_attention import ClassAttention, ClassBlock
+from bakeoff.models import ModelSpec, Outputs, build_mixer, build_model
+from bakeoff.models.initialisation import NothingDrawn
+from bakeoff.models.stack import Block
+from bakeoff.models.vision.class_attention import ClassAttention, ClassBlock
 from tests.models.full_size import full_size
 from tests.models.small_models import tokens
 from tests.parity.without_torchvision import timm

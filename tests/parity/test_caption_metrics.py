@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from suite.tasks.caption_metrics import CaptionMetric, CiderD, RougeL
+from bakeoff.suite.tasks.caption_metrics import CaptionMetric, CiderD, RougeL
 
 pytestmark = pytest.mark.parity
 

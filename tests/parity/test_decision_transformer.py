@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import Architecture, Input, ModelSpec, build_model
-from models.interface import ACTIONS, INPUTS, RETURNS, TIMES
+from bakeoff.models import Architecture, Input, ModelSpec, build_model
+from bakeoff.models.interface import ACTIONS, INPUTS, RETURNS, TIMES
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("default")]
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import Architecture, ModelSpec, build_model
-from models.presets import preset
+from bakeoff.models import Architecture, ModelSpec, build_model
+from bakeoff.models.presets import preset
 from tests.models.full_size import full_size
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("default")]
@@ -172,6 +172,6 @@ def counted(kind: Any, config: Any) -> int:
 
 
 def whole(name: str) -> int:
-    from models import build_shapes
+    from bakeoff.models import build_shapes
 
     return build_shapes(full_size(name)).num_parameters()

@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import Architecture, ModelSpec, build_model
-from models.architectures.levit import LeViT
+from bakeoff.models import Architecture, ModelSpec, build_model
+from bakeoff.models.architectures.levit import LeViT
 from tests.models.full_size import full_size
 from tests.parity.without_torchvision import timm
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.decoding import Decoder, generate
+from bakeoff.models.decoding import Decoder, generate
 from tests.benchmarks.marian import marian_of, translator
 
 pytestmark = [

@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.interface import Outputs
-from suite.tasks.data_order import RandomStream
-from suite.tasks.task import Batch
-from suite.training.mixing import Mixing, mixed, symmetric_beta
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.task import Batch
+from bakeoff.suite.training.mixing import Mixing, mixed, symmetric_beta
 from tests.parity.without_torchvision import timm
 from tests.suite.training.toy_images import Images
 

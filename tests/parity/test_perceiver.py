@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import ModelSpec, build_model
-from models.architectures.perceiver import Perceiver, Stage
-from models.stack import Block
+from bakeoff.models import ModelSpec, build_model
+from bakeoff.models.architectures.perceiver import Perceiver, Stage
+from bakeoff.models.stack import Block
 
 pytestmark = [
     pytest.mark.parity,

@@ -10,7 +10,7 @@ import math
 import pytest
 import torch
 
-from models.positions.absolute import LearnedPosition
+from bakeoff.models.positions.absolute import LearnedPosition
 from tests.parity.without_torchvision import timm
 
 pytestmark = [

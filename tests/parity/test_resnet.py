@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import build_model
-from models.vision.channel_attention import ChannelAttentionConfig, build_channel_attention
-from models.vision.map_attention import GlobalMapAttention, MapAttentionConfig, NonLocal
+from bakeoff.models import build_model
+from bakeoff.models.vision.channel_attention import ChannelAttentionConfig, build_channel_attention
+from bakeoff.models.vision.map_attention import GlobalMapAttention, MapAttentionConfig, NonLocal
 from tests.models.full_size import full_size
 from tests.parity.without_torchvision import timm
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models import Mixer, build_mixer
+from bakeoff.models import Mixer, build_mixer
 
 pytestmark = [
     pytest.mark.parity,

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import build_mixer
-from models.kernels.matrix_state import Streams
-from models.kernels.state_chunks import chunked
+from bakeoff.models import build_mixer
+from bakeoff.models.kernels.matrix_state import Streams
+from bakeoff.models.kernels.state_chunks import chunked
 from tests.benchmarks import state_peers
 from tests.benchmarks.duels import SAME, farthest
 from tests.benchmarks.places import Shape

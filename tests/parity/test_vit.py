@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import Architecture, ModelSpec, build_model
+from bakeoff.models import Architecture, ModelSpec, build_model
 from tests.models.full_size import full_size
 from tests.parity.without_torchvision import timm
 

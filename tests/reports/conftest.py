@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reports.document import Entry, Table
-from reports.results.frame import curves_frame, results_frame
-from reports.results.series import Series, all_series
-from reports.stats.intervals import Estimate
-from reports.tables.comparison import primary
-from reports.view import Sweep
-from suite.schema import About, ClaimSpec, DataSet, MetricSpec, Provenance
+from bakeoff.reports.document import Entry, Table
+from bakeoff.reports.results.frame import curves_frame, results_frame
+from bakeoff.reports.results.series import Series, all_series
+from bakeoff.reports.stats.intervals import Estimate
+from bakeoff.reports.tables.comparison import primary
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import About, ClaimSpec, DataSet, MetricSpec, Provenance
 
 PLACE = Provenance(
     commit="0123456789abcdef0123456789abcdef01234567",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reports.results.frame import curves_frame, results_frame
-from reports.view import Sweep
-from suite.schema import ClaimSpec, DataSet, MixerFacts, Provenance, Registration, Sample
+from bakeoff.reports.results.frame import curves_frame, results_frame
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import ClaimSpec, DataSet, MixerFacts, Provenance, Registration, Sample
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
 

@@ -7,9 +7,9 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from reports.results.frame import curves_frame, results_frame
-from reports.view import Sweep
-from suite.schema import About, ClaimSpec, MetricSpec
+from bakeoff.reports.results.frame import curves_frame, results_frame
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import About, ClaimSpec, MetricSpec
 from tests.reports import conftest as synthetic
 
 LENGTHS = (256, 512, 1024)

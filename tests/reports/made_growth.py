@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from reports.results.length_sweep import Axis, Growth
-from reports.results.reading import Reading
-from suite.schema import Status
+from bakeoff.reports.results.length_sweep import Axis, Growth
+from bakeoff.reports.results.reading import Reading
+from bakeoff.suite.schema import Status
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 HERE = "aaaaaaaaaaaa"

@@ -6,9 +6,9 @@ import math
 import random
 from typing import Any
 
-from reports.results.frame import curves_frame, results_frame
-from reports.view import Sweep
-from suite.schema import ClaimSpec, MetricSpec
+from bakeoff.reports.results.frame import curves_frame, results_frame
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import ClaimSpec, MetricSpec
 from tests.reports import conftest as synthetic
 
 TASK = "shakespeare_characters"

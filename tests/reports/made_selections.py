@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from reports.compare import Selection
-from reports.results.frame import results_frame
-from suite.schema import About, ClaimSpec, Provenance
+from bakeoff.reports.compare import Selection
+from bakeoff.reports.results.frame import results_frame
+from bakeoff.suite.schema import About, ClaimSpec, Provenance
 
 HERE = Provenance(
     commit="aaaa00000000",

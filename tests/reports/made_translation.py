@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from reports.results.frame import curves_frame, results_frame
-from reports.view import Sweep
-from suite.schema import About, MetricSpec, Sample
+from bakeoff.reports.results.frame import curves_frame, results_frame
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import About, MetricSpec, Sample
 from tests.reports import conftest as synthetic
 
 TASK = "bible_en_de"

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-from reports.results.frame import curves_frame, results_frame
-from reports.view import Sweep
-from suite.schema import (
+from bakeoff.reports.results.frame import curves_frame, results_frame
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import (
     BASELINE_AGAIN,
     BASELINE_SLOWED,
     INJECTED,

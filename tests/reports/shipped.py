@@ -6,9 +6,9 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from reports.results.frame import RESULT_COLUMNS, curves_frame, results_frame
-from reports.view import Sweep
-from suite.schema import FLOORS, About, MetricSpec, Provenance
+from bakeoff.reports.results.frame import RESULT_COLUMNS, curves_frame, results_frame
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import FLOORS, About, MetricSpec, Provenance
 from tests.reports import conftest as synthetic
 
 FOLDER = Path(__file__).parents[2] / "docs/results"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.results.reading import Reading
-from reports.results.series import Series
-from suite.schema import About, ClaimSpec, Status
+from bakeoff.reports.results.reading import Reading
+from bakeoff.reports.results.series import Series
+from bakeoff.suite.schema import About, ClaimSpec, Status
 from tests.reports import conftest as synthetic
 
 Case = tuple[About, Sequence[Series]]

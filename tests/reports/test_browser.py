@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reports.render import render, render_overview
-from reports.view import Sweep
+from bakeoff.reports.render import render, render_overview
+from bakeoff.reports.view import Sweep
 from tests.reports import conftest as synthetic
 from tests.reports import hostile, mixers_alone
 

@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from reports.analysis.time_comparison import CLEAR_GAP
-from reports.compare import (
+from bakeoff.reports.analysis.time_comparison import CLEAR_GAP
+from bakeoff.reports.compare import (
     MOST_ROWS,
     NOTHING_IN_COMMON,
     Change,
@@ -27,7 +27,7 @@ from reports.compare import (
     render_comparison,
     unpaired_ratio,
 )
-from reports.stats.intervals import mean_interval
+from bakeoff.reports.stats.intervals import mean_interval
 from tests.reports.made_selections import ABOUT, HERE, THERE, row, rows, selection
 
 HERE_ID, THERE_ID = HERE.environment_id, THERE.environment_id

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reports.document import Column, Entry, Mark, Row, Table, readable
-from reports.export.printers import to_csv, to_latex, to_markdown
-from reports.export.templating import html_templates
-from reports.stats.intervals import Estimate
+from bakeoff.reports.document import Column, Entry, Mark, Row, Table, readable
+from bakeoff.reports.export.printers import to_csv, to_latex, to_markdown
+from bakeoff.reports.export.templating import html_templates
+from bakeoff.reports.stats.intervals import Estimate
 
 BENT = Mark(sign="†", name="bent", meaning="The slope still changes.")
 LOUD = Mark(sign="‡", name="noisy", meaning="It did not settle.")

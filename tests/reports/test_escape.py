@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from reports.escape import (
+from bakeoff.reports.escape import (
     csv_text,
     markdown_code,
     markdown_inline_code,
@@ -15,7 +15,7 @@ from reports.escape import (
     slug,
     visible,
 )
-from reports.export.printers import latex_text
+from bakeoff.reports.export.printers import latex_text
 
 
 @pytest.mark.parametrize("start", list("=+-@\t\r＝＋－＠"))

@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from reports.render import render, render_overview
-from reports.results.frame import curves_frame, results_frame
-from reports.view import Sweep
+from bakeoff.reports.render import render, render_overview
+from bakeoff.reports.results.frame import curves_frame, results_frame
+from bakeoff.reports.view import Sweep
 from tests.reports import conftest as synthetic
 from tests.reports import hostile
 from tests.reports.read_page import ReadPage

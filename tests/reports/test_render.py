@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 
-from reports import render as rendering
-from reports.render import render, render_overview, write_whole
-from reports.results.frame import (
+from bakeoff.reports import render as rendering
+from bakeoff.reports.render import render, render_overview, write_whole
+from bakeoff.reports.results.frame import (
     RESULT_KEY,
     FrameError,
     curves_frame,
     results_frame,
     to_parquet_bytes,
 )
-from reports.view import Sweep
-from suite.schema import Registration
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import Registration
 from tests.reports import conftest as synthetic
 from tests.reports.read_page import ReadPage
 
@@ -127,8 +127,8 @@ _FRESH = """
 import sys, warnings
 from pathlib import Path
 warnings.simplefilter("error")
-from reports.view import read_sweep
-from reports.render import render, render_overview, write_whole
+from bakeoff.reports.view import read_sweep
+from bakeoff.reports.render import render, render_overview, write_whole
 here = Path(sys.argv[1])
 sweep = read_sweep(here / "results.parquet", here / "curves.parquet")
 render("heads", [sweep], Path(sys.argv[2]))

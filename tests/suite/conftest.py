@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.journal.journal import Journal
+from bakeoff.suite.journal.journal import Journal
 from tests.suite.small_ablation import WriteAblation
 
 PARTS = {
@@ -35,7 +35,9 @@ def write_ablation(tmp_path: Path) -> WriteAblation:
 
     def write(source: str | None = None, *, name: str = "mine.py", **parts: str) -> Path:
         fields = "".join(f"    {key}={value},\n" for key, value in {**PARTS, **parts}.items())
-        declared = "from suite import Ablation, Claim, Model, Scale, vary\n\nABLATION = Ablation(\n"
+        declared = (
+            "from bakeoff import Ablation, Claim, Model, Scale, vary\n\nABLATION = Ablation(\n"
+        )
         path = tmp_path / name
         path.write_text(f'"""A note."""\n{declared}{fields})\n' if source is None else source)
         return path

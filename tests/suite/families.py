@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from suite.spec import Ablation, Model, Scale, vary
-from suite.tasks.images.fashion_mnist import FashionMnistImages
-from suite.tasks.sequence_to_sequence.digits import Reversal, Sorting
-from suite.tasks.task import Batch, Split
+from bakeoff.suite.spec import Ablation, Model, Scale, vary
+from bakeoff.suite.tasks.images.fashion_mnist import FashionMnistImages
+from bakeoff.suite.tasks.sequence_to_sequence.digits import Reversal, Sorting
+from bakeoff.suite.tasks.task import Batch, Split
 
 TASKS = {"sorting": "translator", "fashion_mnist_images": "vit"}
 # For each task, a task of the same interface for pre-training.

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from suite.journal.journal import Journal
-from suite.planning.loader import LoadedAblation
-from suite.planning.plan import plan
-from suite.reporting.frames import by_trial, sweep_files, with_history
-from suite.schema import FLOORS, Measurement, Plan, Point, Result, Sample, Status, Trial
-from suite.spec import Ablation, Claim, Model, Scale, vary
-from suite.tracking.write import RunWriter
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.planning.loader import LoadedAblation
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.reporting.frames import by_trial, sweep_files, with_history
+from bakeoff.suite.schema import FLOORS, Measurement, Plan, Point, Result, Sample, Status, Trial
+from bakeoff.suite.spec import Ablation, Claim, Model, Scale, vary
+from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import HEADS
 
 PENALTY = {1: 0.2, 2: 0.05, 8: 0.0}  # bits, by the number of heads

@@ -12,8 +12,8 @@ from pathlib import Path
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from models.model_spec import Knob, ModelSpec
-from suite.schema import (
+from bakeoff.models.model_spec import Knob, ModelSpec
+from bakeoff.suite.schema import (
     About,
     Cell,
     ClaimSpec,
@@ -27,10 +27,10 @@ from suite.schema import (
     Training,
     Trial,
 )
-from suite.tracking.location import Store
-from suite.tracking.read import ChildRun, StoreReader
-from suite.tracking.run_fields import Key
-from suite.tracking.write import RunWriter
+from bakeoff.suite.tracking.location import Store
+from bakeoff.suite.tracking.read import ChildRun, StoreReader
+from bakeoff.suite.tracking.run_fields import Key
+from bakeoff.suite.tracking.write import RunWriter
 
 
 @dataclass(frozen=True)

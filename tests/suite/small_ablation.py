@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from suite.spec import Ablation, Model, Scale, vary
+from bakeoff.suite.spec import Ablation, Model, Scale, vary
 
 SCALE = {"dim": 16, "depth": 1, "length": 8, "steps": 4, "batch": 2}
 WriteAblation = Callable[..., Path]

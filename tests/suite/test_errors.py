@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import suite
-from models.errors import did_you_mean
-from suite.errors import REFUSED, UNAVAILABLE, USAGE, exit_code_of, one_line, unknown_name
-from suite.spec import SpecError
+import bakeoff
+from bakeoff.models.errors import did_you_mean
+from bakeoff.suite.errors import REFUSED, UNAVAILABLE, USAGE, exit_code_of, one_line, unknown_name
+from bakeoff.suite.spec import SpecError
 
-ROOT = Path(suite.__file__).parents[1]
+ROOT = Path(bakeoff.__file__).parents[1]
 CODES = {
     USAGE: (
         "SpecError",
@@ -43,7 +43,7 @@ CODES = {
 def modules_that_define(name: str) -> list[str]:
     """Return the modules that define a class; it may move between them and keep its exit code."""
     return [
-        ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        ".".join(("bakeoff", *file.relative_to(ROOT).with_suffix("").parts))
         for room in ("suite", "models", "reports")
         for file in sorted((ROOT / room).rglob("*.py"))
         if f"class {name}(" in file.read_text()

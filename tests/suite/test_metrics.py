@@ -2,9 +2,9 @@
 
 import pytest
 
-from suite.probes.probe import PROBES, probe
-from suite.schema import MetricSpec, metric_bounds, metric_spec
-from suite.tasks.registry import TASKS, task_class
+from bakeoff.suite.probes.probe import PROBES, probe
+from bakeoff.suite.schema import MetricSpec, metric_bounds, metric_spec
+from bakeoff.suite.tasks.registry import TASKS, task_class
 
 
 @pytest.mark.parametrize("task", TASKS)

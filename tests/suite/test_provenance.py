@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from suite import provenance as provenance_
-from suite.provenance import commit, conditions, cpu_model, provenance, versions
-from suite.schema import Resources
+from bakeoff.suite import provenance as provenance_
+from bakeoff.suite.provenance import commit, conditions, cpu_model, provenance, versions
+from bakeoff.suite.schema import Resources
 
 
 @pytest.fixture(autouse=True)

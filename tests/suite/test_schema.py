@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import ModelSpec
-from models.model_spec import canonical_json, content_hash
-from suite.schema import Measurement, Provenance, Result, Status, Training, Trial
+from bakeoff.models import ModelSpec
+from bakeoff.models.model_spec import canonical_json, content_hash
+from bakeoff.suite.schema import Measurement, Provenance, Result, Status, Training, Trial
 
 MODEL = ModelSpec(
     architecture="language_model",

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from suite.spec import Ablation, Axis, Claim, Model, Recipe, Scale, SpecError, vary
-from suite.spec.fields import _PATTERNS
+from bakeoff.suite.spec import Ablation, Axis, Claim, Model, Recipe, Scale, SpecError, vary
+from bakeoff.suite.spec.fields import _PATTERNS
 
 SCALE = {"dim": 16, "depth": 1, "length": 8, "steps": 4, "batch": 2}
 CLAIM = {"metric": "bits_per_character", "a": "heads=1", "b": "heads=4", "by": 0.1}
@@ -47,7 +47,10 @@ REFUSED: dict[str, tuple[Callable[[], object], list[str]]] = {
     "a warm-up above the steps": (scale(warmup_steps=5), ["warmup_steps=5 is above steps=4"]),
     "more evaluations than steps": (scale(num_evaluations=5), ["num_evaluations=5 is above"]),
     "a learning rate in quotes": (scale(learning_rate="1e-3"), ["'1e-3'", "must be a number"]),
-    "a class for a mixer": (lambda: Model(mixer=Claim), ["is a class", "'suite.spec:Claim'"]),
+    "a class for a mixer": (
+        lambda: Model(mixer=Claim),
+        ["is a class", "'bakeoff.suite.spec:Claim'"],
+    ),
     "bool for a whole number": (scale(warmup_steps=True), ["warmup_steps", "True", "whole number"]),
     "bool for a number": (scale(gpus=True), ["gpus", "True", "number"]),
     "8.0 for a whole number": (scale(dim=8.0), ["dim", "8.0", "whole number"]),
@@ -124,7 +127,7 @@ def test_a_field_of_a_scale_keeps_its_value_or_is_refused(field: str, value: obj
     assert is_a_word or is_a_truth or not isinstance(value, bool | str | bytes)
 
 
-@pytest.mark.filterwarnings("ignore::suite.spec.RepeatedValue")
+@pytest.mark.filterwarnings("ignore::bakeoff.suite.spec.RepeatedValue")
 @given(values=st.lists(st.booleans() | st.integers(-3, 3) | st.sampled_from([0.0, 1.0, 2.0])))
 def test_values_of_an_axis_are_merged_only_where_they_are_the_same(values: list[Any]) -> None:
     if not values:

@@ -10,11 +10,11 @@ import sys
 
 import pytest
 
-from suite.terminal import in_ascii, print_line
+from bakeoff.suite.terminal import in_ascii, print_line
 
 SAYS = r"""
 import sys
-from suite.terminal import prepare_output
+from bakeoff.suite.terminal import prepare_output
 prepare_output()
 print("a difference of \u22120.05 \u00b1 0.01, \u2265 3 \u2192 gr\u00f6\u00dfer \u65e5")
 sys.stdout.flush()
@@ -48,7 +48,7 @@ def test_a_sign_that_the_terminal_lacks_becomes_one_that_means_the_same() -> Non
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_line_of_errors_is_written_at_once(unbuffered: str) -> None:
     program = (
-        "import os, sys; from suite.terminal import prepare_output; prepare_output();"
+        "import os, sys; from bakeoff.suite.terminal import prepare_output; prepare_output();"
         "print('said', file=sys.stderr); os._exit(5)"
     )
     found = subprocess.run(

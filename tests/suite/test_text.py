@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.schema import Price
-from suite.spec import SpecError
-from suite.text import (
+from bakeoff.suite.schema import Price
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.text import (
     command,
     energy_in_words,
     in_money,

@@ -14,11 +14,11 @@ from typing import NoReturn
 
 import pytest
 
-from suite.errors import TrialTimeout
-from suite.events import Event, Finished, Started
-from suite.execution.trial import run_measuring
-from suite.schema import Point, Resources, Status
-from suite.timeouts import Deadline, Interruption, TimeIsUp, alarm, in_time, limited
+from bakeoff.suite.errors import TrialTimeout
+from bakeoff.suite.events import Event, Finished, Started
+from bakeoff.suite.execution.trial import run_measuring
+from bakeoff.suite.schema import Point, Resources, Status
+from bakeoff.suite.timeouts import Deadline, Interruption, TimeIsUp, alarm, in_time, limited
 from tests.suite.heads_sweep import HeadsSweep
 
 TRIAL = HeadsSweep().trial()
@@ -167,7 +167,7 @@ def test_the_consumer_of_an_event_is_not_interrupted() -> None:
 
 
 def test_code_that_catches_everything_is_interrupted_again(monkeypatch) -> None:
-    monkeypatch.setattr("suite.timeouts._SECONDS_BETWEEN_RAISES", 0.2)
+    monkeypatch.setattr("bakeoff.suite.timeouts._SECONDS_BETWEEN_RAISES", 0.2)
 
     def stubborn() -> Generator[Event, None, None]:
         try:
@@ -188,7 +188,7 @@ def test_an_import_is_given_time_to_end_but_not_for_ever(
     seconds: float, is_whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not is_whole:
-        monkeypatch.setattr("suite.timeouts._MOST_SECONDS_OF_AN_IMPORT", 0.3)
+        monkeypatch.setattr("bakeoff.suite.timeouts._MOST_SECONDS_OF_AN_IMPORT", 0.3)
     monkeypatch.syspath_prepend(tmp_path)
     module = tmp_path / f"imported_{'slowly' if is_whole else 'never'}.py"
     module.write_text(f"import time\ntime.sleep({seconds})\nis_whole = True")

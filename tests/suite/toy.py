@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.interface import Outputs
-from suite.schema import Training
-from suite.tasks.task import Batch, DataSource, Split, Task
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.schema import Training
+from bakeoff.suite.tasks.task import Batch, DataSource, Split, Task
 
 NUM_SYMBOLS = 4
 

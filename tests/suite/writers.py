@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.interface import Outputs
-from suite.tasks.sequence_to_sequence.digits import END, START, ZERO, Reversal
-from suite.tasks.task import Batch
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.tasks.sequence_to_sequence.digits import END, START, ZERO, Reversal
+from bakeoff.suite.tasks.task import Batch
 
 NUM_SYMBOLS = Reversal.output_size
 

@@ -36,8 +36,8 @@ def test_the_repository_keeps_the_rules() -> None:
             ["suite/a.py: names the architecture vit"],
         ),
         (
-            {"reports/a.py": "from models.architectures import vit"},
-            ["reports/a.py: names the architecture models.architectures.vit"],
+            {"reports/a.py": "from bakeoff.models.architectures import vit"},
+            ["reports/a.py: names the architecture bakeoff.models.architectures.vit"],
         ),
         (
             {
@@ -50,7 +50,7 @@ def test_the_repository_keeps_the_rules() -> None:
                 "suite/b.py: names the architecture Alone",
             ],
         ),
-        ({"suite/a.py": "from models.architectures.mixer_alone import MixerAlone"}, []),
+        ({"suite/a.py": "from bakeoff.models.architectures.mixer_alone import MixerAlone"}, []),
     ],
 )
 def test_a_broken_rule_is_found(tmp_path: Path, files: dict[str, str], found: list[str]) -> None:

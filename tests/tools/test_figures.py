@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.planning.plan import plan
+from bakeoff.suite.planning.plan import plan
 from tools.chaos import arena, week
 from tools.chaos.__main__ import SCENARIOS, text
 from tools.chaos.arena import (

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import journal_in
-from suite.schema import Measurement, Result, Status
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.sqlite_schema import journal_in
+from bakeoff.suite.schema import Measurement, Result, Status
 from tests.suite.finished_sweep import FinishedSweep
 from tools.chaos.figures import Figures
 from tools.chaos.recorded import (

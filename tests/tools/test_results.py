@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from reports.view import read_sweep
-from suite.journal.journal import Journal
-from suite.schema import LEARNING_RATE, Result, Status
+from bakeoff.reports.view import read_sweep
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.schema import LEARNING_RATE, Result, Status
 from tests.suite.finished_sweep import FinishedSweep
 from tools import results
 from tools.results import (

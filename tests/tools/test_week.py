@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.tracking.location import Store
+from bakeoff.suite.tracking.location import Store
 from tools.chaos.arena import ROOT
 from tools.chaos.numbers import (
     VIEW,
@@ -42,7 +42,16 @@ def test_one_wrong_number_is_found_wherever_it_stands(week: Path) -> None:
     out = week / "copy-1"
     store = Store(uri=f"sqlite:///{out / 'mlflow.db'}", artifacts=None, out=out)
     page = out / "reports/week/results.csv"
-    command = [sys.executable, "-m", "suite.cli", "report", "week", "--editions", "--out", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "bakeoff.suite.cli",
+        "report",
+        "week",
+        "--editions",
+        "--out",
+        str(out),
+    ]
     table = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     shown, editions = editions_in(out)
     found = differences_of_editions(

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from suite.provenance import commit, cpu_model, versions
+from bakeoff.suite.provenance import commit, cpu_model, versions
 from tools.chaos.arena import MARK, ROOT, TIMED_OUT, count_orphans, end, wait
 from tools.chaos.figures import Figures, Scale, markdown, plain
 from tools.marked_text import replace_between_marks

@@ -29,9 +29,9 @@ from typing import TypeVar
 
 import psutil
 
-from suite.planning.plan import plan
-from suite.schema import Resources, Result, Trial
-from suite.training.checkpoint import Checkpointer
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Resources, Result, Trial
+from bakeoff.suite.training.checkpoint import Checkpointer
 from tools.chaos.faults import Fault, install
 from tools.chaos.figures import Figures
 
@@ -42,12 +42,12 @@ TIMED_OUT = 124
 MARK = "BAKEOFF_CHAOS"  # a variable in the environment of a scenario's processes
 _QUIET = {"COLUMNS": "200", "OMP_NUM_THREADS": "1", "MLFLOW_DISABLE_TELEMETRY": "true"}
 _NEEDED = (
-    "suite.cli",
-    "suite.commands.run",
-    "suite.probes.quality",
-    "suite.reporting.build",
-    "suite.sweep.verify",
-    "suite.tasks.registry",
+    "bakeoff.suite.cli",
+    "bakeoff.suite.commands.run",
+    "bakeoff.suite.probes.quality",
+    "bakeoff.suite.reporting.build",
+    "bakeoff.suite.sweep.verify",
+    "bakeoff.suite.tasks.registry",
 )
 _FORK = multiprocessing.get_context("fork")
 _NUM_PROCESSES = 3  # one of them mostly waits for the disk
@@ -58,7 +58,7 @@ _Item = TypeVar("_Item")
 # --- Ablations ---
 
 _ABLATION = '''"""An ablation for faults."""
-from suite import Ablation, Claim, Model, Scale, vary
+from bakeoff import Ablation, Claim, Model, Scale, vary
 
 ABLATION = Ablation(
     question="Does a sweep come through whatever is done to it?",
@@ -149,7 +149,7 @@ def warm_up() -> None:
     torch.set_num_threads(1)
     for module in _NEEDED:
         importlib.import_module(module)
-    from suite.tracking.connect import connect
+    from bakeoff.suite.tracking.connect import connect
 
     with suppress(Exception):  # the store does not exist, but mlflow is imported then
         connect("sqlite:////nowhere/at/all.db")
@@ -217,7 +217,7 @@ def _run_child(
 
 
 def _exit_code_of(arguments: Sequence[str]) -> int:
-    from suite.cli import main
+    from bakeoff.suite.cli import main
 
     sys.argv = ["bakeoff", *arguments]
     try:
@@ -234,7 +234,7 @@ def start(
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "suite.cli", *shlex.split(command)],
+            [sys.executable, "-m", "bakeoff.suite.cli", *shlex.split(command)],
             cwd=ROOT,
             env={**os.environ, **_QUIET, **(environment or {})},
             stdout=output,
@@ -302,8 +302,8 @@ def run_without_driver(
     trial: Trial, resources: Resources, checkpointer: Checkpointer | None = None
 ) -> tuple[Result, str]:
     """Run one trial in this process; return its result and its remarks, one on each line."""
-    from suite.events import Finished, Remarked
-    from suite.execution.trial import run_trial
+    from bakeoff.suite.events import Finished, Remarked
+    from bakeoff.suite.execution.trial import run_trial
 
     remarks = []
     for event in run_trial(trial, resources, "without a driver", checkpointer):
@@ -334,8 +334,8 @@ def make_empty_store(path: Path) -> None:
 
 
 def _make_store(path: Path) -> None:
-    from suite.tracking.location import Store
-    from suite.tracking.write import RunWriter
+    from bakeoff.suite.tracking.location import Store
+    from bakeoff.suite.tracking.write import RunWriter
 
     RunWriter(Store(uri=f"sqlite:///{path}", artifacts=None))
 

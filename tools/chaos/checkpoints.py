@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from suite.events import Checkpoints
-from suite.planning.plan import plan
-from suite.schema import Result, Status
-from suite.training.checkpoint import checkpointer_for
+from bakeoff.suite.events import Checkpoints
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Result, Status
+from bakeoff.suite.training.checkpoint import checkpointer_for
 from tools.chaos.arena import (
     KILLED,
     ablation,

@@ -63,7 +63,7 @@ def _cluster(home: Path) -> Iterator[Any]:
     """Start a head that runs no trials, and nodes with a CPU each."""
     home.mkdir(parents=True)
     os.environ |= {"HOME": str(home), "RAY_BACKEND_LOG_LEVEL": "error"}
-    from suite.cluster.address import authenticate
+    from bakeoff.suite.cluster.address import authenticate
 
     authenticate(None)
     from ray.cluster_utils import Cluster

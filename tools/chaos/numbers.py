@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from suite.tracking.location import Store
+from bakeoff.suite.tracking.location import Store
 
 ABLATION, TASK, METRIC = "week", "fashion_mnist_patches", "accuracy"
 VIEW = "mlflow.sharedViewState.quick"  # the variants' view; the trials' ends in ``.trials``
@@ -166,8 +166,8 @@ def differences_of_store(store: Store, shown: JournalNumbers) -> Iterator[str]:
 
     The experiment is the one of the store's folder, whatever its name.
     """
-    from suite.tracking.connect import connect
-    from suite.tracking.experiments import folder_of, readable_experiments
+    from bakeoff.suite.tracking.connect import connect
+    from bakeoff.suite.tracking.experiments import folder_of, readable_experiments
 
     found = connect(store.uri)
     client, experiment = found.client, readable_experiments(found, folder_of(store))[ABLATION]

@@ -13,7 +13,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from suite.errors import FAILED
+from bakeoff.suite.errors import FAILED
 from tools.chaos.arena import MARK, SWEEPS, count_orphans, own_mark, start, wait, wait_until
 from tools.chaos.figures import Figures, Scale, total
 from tools.chaos.recorded import num_starts, recorded, results_in, running_in

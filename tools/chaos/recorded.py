@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import JournalError, journal_in
-from suite.schema import FAILURES, Result
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.sqlite_schema import JournalError, journal_in
+from bakeoff.suite.schema import FAILURES, Result
 from tools.chaos.figures import Figures
 
 Key = tuple[str, str]  # trial_id, environment_id
@@ -141,7 +141,7 @@ def recorded(
 
 def duplicated_in_store(ablation: str, out: Path, uri: str = "") -> Figures:
     """Count results that the store shows more than once."""
-    from suite.tracking.read import StoreReader
+    from bakeoff.suite.tracking.read import StoreReader
 
     found = StoreReader(uri or f"sqlite:///{out / 'mlflow.db'}").sweep((ablation, "quick")).trials
     shown = Counter((child.trial_id, child.environment_id) for child in found)

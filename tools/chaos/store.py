@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from suite.errors import FAILED, UNAVAILABLE
+from bakeoff.suite.errors import FAILED, UNAVAILABLE
 from tools.chaos.arena import Server, ablation, server, start, verify, wait_until
 from tools.chaos.figures import Figures, Scale
 from tools.chaos.recorded import (
@@ -92,8 +92,8 @@ class _Sweep:
 
     def shown(self) -> set[str]:
         """Return the trials whose result the store shows; none while it does not answer."""
-        from suite.tracking.client import StoreUnavailable
-        from suite.tracking.read import StoreReader
+        from bakeoff.suite.tracking.client import StoreUnavailable
+        from bakeoff.suite.tracking.read import StoreReader
 
         with suppress(StoreUnavailable):
             found = StoreReader(self.store.uri).sweep((self.name, "quick")).trials

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from suite.errors import FAILED
-from suite.planning.plan import plan
+from bakeoff.suite.errors import FAILED
+from bakeoff.suite.planning.plan import plan
 from tools.chaos.arena import MARK, SWEEPS, count_orphans, own_mark, start, wait
 from tools.chaos.figures import Figures, Scale
 from tools.chaos.recorded import read, recorded, results_in

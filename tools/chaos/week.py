@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.tracking.location import Store
+from bakeoff.suite.tracking.location import Store
 from tools.chaos.arena import (
     KILLED,
     Ended,
@@ -37,7 +37,7 @@ from tools.chaos.numbers import (
 )
 
 _MIXER = '''"""A mixer of the user's own."""
-from models.mixer import Mixer
+from bakeoff.models.mixer import Mixer
 
 
 class Mine(Mixer):

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from suite.errors import CaptureFailed
+from bakeoff.suite.errors import CaptureFailed
 from tools.gpu_visit.results import Finding, Visit
 
 FRESH = 17  # exit code: the process may be damaged, and items are left

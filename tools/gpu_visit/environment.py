@@ -22,7 +22,7 @@ def environment(device: str) -> dict[str, Any]:
     """
     import torch
 
-    from suite.provenance import allowed_cpus, commit, conditions, cpu_model, versions
+    from bakeoff.suite.provenance import allowed_cpus, commit, conditions, cpu_model, versions
 
     if device != "cpu" and not torch.cuda.is_available():
         sys.exit("torch finds no CUDA device here; --device cpu runs all parts in tiny sizes")

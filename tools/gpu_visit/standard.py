@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from models.registry import architecture_class
-from suite.errors import UsageError
-from suite.planning.plan import plan
-from suite.schema import QUALITY, Trial
-from suite.spec import Ablation, Model, Scale, vary
-from suite.tasks.registry import TASKS, task_class
+from bakeoff.models.registry import architecture_class
+from bakeoff.suite.errors import UsageError
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import QUALITY, Trial
+from bakeoff.suite.spec import Ablation, Model, Scale, vary
+from bakeoff.suite.tasks.registry import TASKS, task_class
 
 _SMALL: dict[str, Any] = {"dim": 64, "depth": 2, "batch": 8}
 _TINY: dict[str, Any] = {"dim": 16, "depth": 1, "batch": 2}

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from suite.training.engines.recording import on_gpu
+from bakeoff.suite.training.engines.recording import on_gpu
 
 Work = Callable[[], Any]
 _WARM_UPS = 3

@@ -30,13 +30,13 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from models.architecture import StackArchitecture
-from models.embedding import UNSCALED_DEVIATION
-from models.errors import ModelError
-from models.initialisation import PartSeeds, scaled_normal
-from models.interface import ACTIONS, INPUTS, RETURNS, TIMES, Answer, InputKind
-from models.stack import Trunk
-from models.sublayers import build_norm, normed
+from bakeoff.models.architecture import StackArchitecture
+from bakeoff.models.embedding import UNSCALED_DEVIATION
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds, scaled_normal
+from bakeoff.models.interface import ACTIONS, INPUTS, RETURNS, TIMES, Answer, InputKind
+from bakeoff.models.stack import Trunk
+from bakeoff.models.sublayers import build_norm, normed
 
 
 class DecisionTransformer(StackArchitecture):

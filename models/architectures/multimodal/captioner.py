@@ -4,8 +4,8 @@ Papers: the decoder is that of Vaswani et al. 2017 (arXiv:1706.03762), as in `tr
     vectors of an image: patches of a vision transformer (Liu et al. 2021, "CPTR",
     arXiv:2101.10804; Li et al. 2021, "TrOCR", arXiv:2109.10282), or the positions of a
     convolutional map (Herdade et al. 2019, arXiv:1906.05963, baseline of section 4).
-Encoder: see `models.vision.image_encoder`. Decoder: embedding + position -> depth x (causal mixer,
-    context mixer over the image, feed-forward) -> logits.
+Encoder: see `bakeoff.models.vision.image_encoder`. Decoder: embedding + position -> depth x
+    (causal mixer, context mixer over the image, feed-forward) -> logits.
 Departures: the encoder is trained with the decoder, from random weights; norms come before
     sub-layers, and feed-forwards have GELU, as in ViT, while CPTR takes both from the translator.
 
@@ -21,12 +21,12 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-from models.architectures.translator import Translator
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.interface import InputKind
-from models.model_spec import ModelSpec, config_from_knobs
-from models.vision.image_encoder import (
+from bakeoff.models.architectures.translator import Translator
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.interface import InputKind
+from bakeoff.models.model_spec import ModelSpec, config_from_knobs
+from bakeoff.models.vision.image_encoder import (
     ImageEncoder,
     ImageEncoderConfig,
     check_image_encoder,

@@ -9,15 +9,15 @@ Paper: Radford et al. 2021, "Learning transferable visual models from natural la
 
     where t is learned and starts at ln(1 / 0.07). In training each text of a batch is a candidate
     for each image, and the loss is the mean of the cross-entropies over texts and over images; it
-    is defined in `suite.tasks.emoji.emoji_pairs`.
+    is defined in `bakeoff.suite.tasks.emoji.emoji_pairs`.
 Clamp: t is kept at ln(100) or below. The parameter itself is clamped before a training pass, hence
     after each update; a minimum in the formula would leave a larger t without a gradient.
 Ending: the symbol that ends a text is its last real one. The paper's code takes the largest symbol
     of a text for it, which fails if another symbol has a larger number.
 Departures: the vector of an image is the mean over its positions (see
-    `models.vision.image_encoder`), not a class token, and there is no norm before the first block;
-    linear maps are drawn by `initialisation`, whose default draws the two last maps as the paper
-    does.
+    `bakeoff.models.vision.image_encoder`), not a class token, and there is no norm before the
+    first block; linear maps are drawn by `initialisation`, whose default draws the two last maps
+    as the paper does.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from models.architecture import StackArchitecture
-from models.embedding import TokenEmbedding
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.interface import IMAGE_VECTOR, SCALE, TEXT_VECTOR, Answer, InputKind, Outputs
-from models.model_spec import ModelSpec, config_from_knobs
-from models.stack import Trunk
-from models.vision.image_encoder import (
+from bakeoff.models.architecture import StackArchitecture
+from bakeoff.models.embedding import TokenEmbedding
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.interface import IMAGE_VECTOR, SCALE, TEXT_VECTOR, Answer, InputKind, Outputs
+from bakeoff.models.model_spec import ModelSpec, config_from_knobs
+from bakeoff.models.stack import Trunk
+from bakeoff.models.vision.image_encoder import (
     ImageEncoder,
     ImageEncoderConfig,
     check_image_encoder,
@@ -51,7 +51,7 @@ LARGEST_SCALE = 100.0
 class Contrastive(StackArchitecture):
     """Texts `[batch, candidates, time]` and an image for each row -> logits `[batch, candidates]`.
 
-    The output also holds what a loss over the whole batch needs; see `models.interface`.
+    The output also holds what a loss over the whole batch needs; see `bakeoff.models.interface`.
     """
 
     name = "contrastive"

@@ -1,8 +1,8 @@
 """An image through a few tokens and back: the training of the tokenizer of `image_tokens`.
 
 Papers: van den Oord et al. 2017 (VQ-VAE, arXiv:1711.00937) and the first training stage of Ramesh
-    et al. 2021 (DALL-E, arXiv:2102.12092); `models.vision.image_tokenizer` has the equations and
-    the departures.
+    et al. 2021 (DALL-E, arXiv:2102.12092); `bakeoff.models.vision.image_tokenizer` has the
+    equations and the departures.
 """
 
 from __future__ import annotations
@@ -13,10 +13,18 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from models.architecture import Architecture
-from models.initialisation import PartSeeds
-from models.interface import IMAGE_TOKENS, INPUTS, PENALTY, Answer, Input, InputKind, Outputs
-from models.vision.image_tokenizer import (
+from bakeoff.models.architecture import Architecture
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.interface import (
+    IMAGE_TOKENS,
+    INPUTS,
+    PENALTY,
+    Answer,
+    Input,
+    InputKind,
+    Outputs,
+)
+from bakeoff.models.vision.image_tokenizer import (
     ImageTokenizer,
     ImageTokenizerConfig,
     check_image_tokenizer,

@@ -22,13 +22,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, linear
 
-from models.architecture import StackArchitecture
-from models.embedding import TokenEmbedding
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.interface import CONTEXT, IMAGE_TOKENS, PENALTY, Answer, InputKind, Outputs
-from models.stack import Trunk
-from models.vision.image_tokenizer import (
+from bakeoff.models.architecture import StackArchitecture
+from bakeoff.models.embedding import TokenEmbedding
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.interface import CONTEXT, IMAGE_TOKENS, PENALTY, Answer, InputKind, Outputs
+from bakeoff.models.stack import Trunk
+from bakeoff.models.vision.image_tokenizer import (
     ImageTokenizer,
     ImageTokenizerConfig,
     check_image_tokenizer,

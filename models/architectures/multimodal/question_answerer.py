@@ -3,8 +3,8 @@
 Papers: Lu et al. 2019, "ViLBERT" (arXiv:1908.02265, section 3.1: queries of the words with keys
     and values of the image); Li et al. 2019, "VisualBERT" (arXiv:1908.03557, section 3.2: words and
     regions in one sequence).
-Image: see `models.vision.image_encoder`. Words: embedding + position -> depth x block -> the mean
-    over the words -> linear map. The values of `fusion` are
+Image: see `bakeoff.models.vision.image_encoder`. Words: embedding + position -> depth x block ->
+    the mean over the words -> linear map. The values of `fusion` are
 
     cross           a block has a context mixer over the image after its mixer over the words
     concatenation   blocks run over words and image positions in one sequence, the words first
@@ -25,16 +25,16 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from models.architecture import StackArchitecture
-from models.architectures.classifier import mean_of_real
-from models.embedding import TokenEmbedding
-from models.initialisation import PartSeeds, scaled_normal
-from models.interface import Answer, InputKind
-from models.mixer import Mixer
-from models.model_spec import ModelSpec, config_from_knobs
-from models.registry import construct_mixer, mixer_config
-from models.stack import Trunk
-from models.vision.image_encoder import (
+from bakeoff.models.architecture import StackArchitecture
+from bakeoff.models.architectures.classifier import mean_of_real
+from bakeoff.models.embedding import TokenEmbedding
+from bakeoff.models.initialisation import PartSeeds, scaled_normal
+from bakeoff.models.interface import Answer, InputKind
+from bakeoff.models.mixer import Mixer
+from bakeoff.models.model_spec import ModelSpec, config_from_knobs
+from bakeoff.models.registry import construct_mixer, mixer_config
+from bakeoff.models.stack import Trunk
+from bakeoff.models.vision.image_encoder import (
     ImageEncoder,
     ImageEncoderConfig,
     check_image_encoder,

@@ -3,7 +3,7 @@
 Papers: Xu et al. 2015, "Show, attend and tell" (arXiv:1502.03044), sections 3.1, 4.1 and 4.2;
     without attention, Vinyals et al. 2015, "Show and tell" (arXiv:1411.4555).
 Image: a_i are the vectors of the last map of a residual network, position by position; see
-    `models.vision.residual_network`.
+    `bakeoff.models.vision.residual_network`.
 Equations, by `attention`: h_0 = tanh(W_1 mean a), c_0 = tanh(W_2 mean a); then for each word y
     e_i = u' tanh(W_a a_i + W_h h + b), alpha = softmax(e)
     z   = sigmoid(w' h) sum_i alpha_i a_i       soft; the gate is `has_gate` (section 4.2.1)
@@ -16,8 +16,8 @@ Penalty of the doubly stochastic form (equation 14), for soft and hard attention
     and L positions the sums over time have the mean T / L, and cannot all be 1. In training an
     image is weighted by its number of words, as in its likelihood.
 Hard attention: s is drawn once for each image and word; with probability one half a batch uses soft
-    attention instead. The choice is trained by `models.score_function`. Evaluation uses the soft
-    mean, as in the paper's code.
+    attention instead. The choice is trained by `bakeoff.models.score_function`. Evaluation uses
+    the soft mean, as in the paper's code.
 Departures: the map is not from a network trained on ImageNet, but is trained with the rest, its
     positions mapped linearly to dim. Biases are those of torch's maps. Show and tell reads the
     image as the first word; here it sets the initial state, so that the two models differ in their
@@ -35,13 +35,13 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from models.architecture import LOOP, Architecture, Part
-from models.errors import ModelError
-from models.initialisation import PartSeeds, linear_map, scaled_normal
-from models.interface import PENALTY, Answer, InputKind, Outputs
-from models.model_spec import ModelSpec, config_from_knobs
-from models.score_function import BASELINE, ENTROPY, LOG_PROBABILITY
-from models.vision.residual_network import (
+from bakeoff.models.architecture import LOOP, Architecture, Part
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds, linear_map, scaled_normal
+from bakeoff.models.interface import PENALTY, Answer, InputKind, Outputs
+from bakeoff.models.model_spec import ModelSpec, config_from_knobs
+from bakeoff.models.score_function import BASELINE, ENTROPY, LOG_PROBABILITY
+from bakeoff.models.vision.residual_network import (
     ResidualConfig,
     ResidualTrunk,
     check_residual,
@@ -143,7 +143,7 @@ class ShowAttendTell(Architecture):
 
     @classmethod
     def learns_by_score(cls, spec: ModelSpec) -> bool:
-        """Return True if the model learns by `models.score_function`."""
+        """Return True if the model learns by `bakeoff.models.score_function`."""
         config = config_from_knobs(cls.Config, spec.settings, owner=cls.name)
         return bool(config.attention == "hard")
 

@@ -25,8 +25,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.kernels.softmax_attention import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.softmax_attention import (
     Visibility,
     draw_projections,
     fused_attention,
@@ -38,8 +38,8 @@ from models.kernels.softmax_attention import (
     split_heads,
     whole_sequence,
 )
-from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
-from models.positions.relative import RelativeKind, RelativePosition, ShawPosition
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+from bakeoff.models.positions.relative import RelativeKind, RelativePosition, ShawPosition
 
 
 class GroupedQueryAttention(Mixer):

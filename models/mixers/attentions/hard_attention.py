@@ -6,9 +6,10 @@ Paper: Xu et al. 2015, "Show, Attend and Tell" (arXiv:1502.03044), section 4.1; 
 Equation: a_i = softmax(scores of query i), as in `attention`; s_i is drawn from a_i, independently
     for each head; head i is v[s_i]. Sampling has no gradient. The knob `estimator` chooses the
     substitute:
-    reinforce         a is trained by (cost - b) grad log a_i[s_i], see `models.score_function`;
-    straight_through  s_i = argmax(log a_i + g) with g from Gumbel(0, 1), which is a sample of a_i;
-                      its gradient is replaced by that of y = softmax((log a_i + g) / tau);
+    reinforce         a is trained by (cost - b) grad log a_i[s_i], see
+    `bakeoff.models.score_function`; straight_through  s_i = argmax(log a_i + g) with g from
+                      Gumbel(0, 1), which is a sample of a_i; its gradient is replaced by that of y
+                      = softmax((log a_i + g) / tau);
     soft              nothing is sampled: this is `attention`.
     With the probability `soft_share`, drawn once per batch and layer, all queries take the mean of
     the values weighted by a_i instead. Evaluation is deterministic; see the knob `reading`.
@@ -32,12 +33,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from models.errors import ModelError
-from models.kernels.softmax_attention import Visibility, merge_heads, softmax_weights
-from models.mixer import Context, Mask, Mixer
-from models.mixers.attention import Attention
-from models.positions.relative import RelativePosition, ShawPosition
-from models.score_function import Choices
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.softmax_attention import Visibility, merge_heads, softmax_weights
+from bakeoff.models.mixer import Context, Mask, Mixer
+from bakeoff.models.mixers.attention import Attention
+from bakeoff.models.positions.relative import RelativePosition, ShawPosition
+from bakeoff.models.score_function import Choices
 
 
 class HardAttention(Attention):

@@ -27,9 +27,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.kernels.rms_norm import InnerNorm, norm_by_definition
-from models.kernels.softmax_attention import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.rms_norm import InnerNorm, norm_by_definition
+from bakeoff.models.kernels.softmax_attention import (
     draw_projections,
     fused_attention,
     fused_scratch_bytes,
@@ -40,8 +40,8 @@ from models.kernels.softmax_attention import (
     split_heads,
     whole_sequence,
 )
-from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
-from models.positions.relative import RotaryPosition
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+from bakeoff.models.positions.relative import RotaryPosition
 
 
 class LatentAttention(Mixer):

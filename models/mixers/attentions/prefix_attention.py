@@ -3,7 +3,7 @@
 Paper: Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences" (arXiv:1801.10198);
     "prefix LM" of Raffel et al. 2020 (arXiv:1910.10683), section 3.2.1 and Figure 4.
 Equation: that of `attention`, in which token i attends to token j if j <= i or j < P, with
-    P = n // 2 (`models.interface.prefix_length`).
+    P = n // 2 (`bakeoff.models.interface.prefix_length`).
 Cost: n^2 d; one sequential operation. No information flows from later tokens to the prefix.
 Departures: the prefix is half of a sequence; in the papers it is an input of any length.
 Padding: exact; padded keys are masked, and the prefix is half of the real tokens.
@@ -14,10 +14,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from models.interface import prefix_length
-from models.kernels.softmax_attention import Visibility, softmax_weights
-from models.mixer import Context, Mask, Mixer
-from models.mixers.attention import Attention
+from bakeoff.models.interface import prefix_length
+from bakeoff.models.kernels.softmax_attention import Visibility, softmax_weights
+from bakeoff.models.mixer import Context, Mask, Mixer
+from bakeoff.models.mixers.attention import Attention
 
 
 class PrefixAttention(Attention):

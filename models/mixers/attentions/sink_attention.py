@@ -26,16 +26,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.kernels.softmax_attention import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.softmax_attention import (
     Visibility,
     fused_attention,
     merge_heads,
     newest_token,
     softmax_weights,
 )
-from models.mixer import Context, Cost, Mask, State, without_padding
-from models.mixers.local_attention import LocalAttention
+from bakeoff.models.mixer import Context, Cost, Mask, State, without_padding
+from bakeoff.models.mixers.local_attention import LocalAttention
 
 
 class SinkAttention(LocalAttention):

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from models.kernels.softmax_attention import (
+from bakeoff.models.kernels.softmax_attention import (
     Visibility,
     draw_projections,
     merge_heads,
@@ -35,7 +35,7 @@ from models.kernels.softmax_attention import (
     square_projections,
     whole_sequence,
 )
-from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 
 class TalkingHeads(Mixer):

@@ -31,10 +31,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.kernels.attention_kernels import attended
-from models.kernels.scores import CosineScore
-from models.kernels.softmax_attention import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.attention_kernels import attended
+from bakeoff.models.kernels.scores import CosineScore
+from bakeoff.models.kernels.softmax_attention import (
     draw_projections,
     fused_scratch_bytes,
     masked_attention,
@@ -42,9 +42,9 @@ from models.kernels.softmax_attention import (
     project_to_head,
     split_heads,
 )
-from models.mixer import Context, Cost, Mask, Mixer, without_padding
-from models.vision.grid_mixer import GridMixer
-from models.vision.windows import BiasNetwork, BiasTable, Sides, Windows
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, without_padding
+from bakeoff.models.vision.grid_mixer import GridMixer
+from bakeoff.models.vision.windows import BiasNetwork, BiasTable, Sides, Windows
 
 _MOST = math.log(100)  # upper bound on the logarithm of the factor of cosines
 

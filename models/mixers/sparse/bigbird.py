@@ -29,8 +29,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.kernels.softmax_attention import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.softmax_attention import (
     fused_scratch_bytes,
     masked_attention,
     merge_heads,
@@ -38,7 +38,7 @@ from models.kernels.softmax_attention import (
     split_heads,
     square_projections,
 )
-from models.mixer import Context, Cost, Mask, Mixer, without_padding
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, without_padding
 
 
 class BigBird(Mixer):

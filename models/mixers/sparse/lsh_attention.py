@@ -44,15 +44,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.kernels.softmax_attention import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.softmax_attention import (
     draw_projections,
     merge_heads,
     project_to_head,
     split_heads,
 )
-from models.mixer import Context, Cost, Mask, Mixer, without_padding
-from models.model_spec import reading_knob
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, without_padding
+from bakeoff.models.model_spec import reading_knob
 
 _HIDDEN, _ITSELF = -1e9, -1e5  # scores: the second is used only if all others are hidden
 _LARGEST_HASH = 128  # number of buckets of one argmax

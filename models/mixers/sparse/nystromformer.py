@@ -29,9 +29,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.kernels.short_conv import depthwise
-from models.kernels.softmax_attention import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.short_conv import depthwise
+from bakeoff.models.kernels.softmax_attention import (
     fused_scratch_bytes,
     masked_attention,
     merge_heads,
@@ -40,7 +40,7 @@ from models.kernels.softmax_attention import (
     split_heads,
     square_projections,
 )
-from models.mixer import Context, Cost, Mask, Mixer, without_padding
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, without_padding
 
 
 class Nystromformer(Mixer):

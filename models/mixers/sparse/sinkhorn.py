@@ -28,16 +28,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.initialisation import linear_map
-from models.kernels.softmax_attention import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import linear_map
+from bakeoff.models.kernels.softmax_attention import (
     merge_heads,
     project_to_head,
     softmax_of_shown,
     split_heads,
     square_projections,
 )
-from models.mixer import Context, Cost, Mask, Mixer, without_padding
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, without_padding
 
 _HIDDEN = -1e30  # logarithm of zero; finite, so that differences of such values are finite
 

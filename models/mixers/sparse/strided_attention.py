@@ -28,8 +28,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from models.errors import ModelError
-from models.kernels.softmax_attention import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.softmax_attention import (
     masked_attention,
     merge_heads,
     project_to_head,
@@ -37,7 +37,7 @@ from models.kernels.softmax_attention import (
     split_heads,
     square_projections,
 )
-from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 Rule = Callable[[Tensor, Tensor], Tensor]
 

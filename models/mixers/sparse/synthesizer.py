@@ -26,9 +26,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from models.errors import ModelError
-from models.initialisation import linear_map
-from models.kernels.softmax_attention import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import linear_map
+from bakeoff.models.kernels.softmax_attention import (
     Visibility,
     merge_heads,
     newest_token,
@@ -37,7 +37,7 @@ from models.kernels.softmax_attention import (
     split_heads,
     whole_sequence,
 )
-from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 _FEW = 8  # rank of the paper's factorized tables
 

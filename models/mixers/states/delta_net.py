@@ -16,7 +16,7 @@ Fast form: `kernels.state_chunks.chunked`; `step` holds S and three tokens of th
 
 from __future__ import annotations
 
-from models.kernels.matrix_state_mixer import DeltaRuleMixer
+from bakeoff.models.kernels.matrix_state_mixer import DeltaRuleMixer
 
 
 class DeltaNet(DeltaRuleMixer):

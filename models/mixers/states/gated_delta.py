@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from models.kernels.matrix_state_mixer import Decays, DeltaRuleMixer, Gates
+from bakeoff.models.kernels.matrix_state_mixer import Decays, DeltaRuleMixer, Gates
 
 
 class GatedDelta(DeltaRuleMixer):

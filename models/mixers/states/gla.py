@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from models.kernels.matrix_state_mixer import Decays, Gates, MatrixStateMixer
+from bakeoff.models.kernels.matrix_state_mixer import Decays, Gates, MatrixStateMixer
 
 
 class GatedLinearAttention(MatrixStateMixer):

@@ -23,14 +23,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.initialisation import linear_map
-from models.kernels.matrix_state import Streams
-from models.kernels.matrix_state_mixer import MatrixStateMixer
-from models.kernels.short_conv import ShortConvolution
-from models.kernels.softmax_attention import merge_heads, split_heads
-from models.kernels.state_decay import HeadDecay
-from models.kernels.state_direction import LEAST_SQUARE, Direction
-from models.kernels.unit_length import unit_mean_square
+from bakeoff.models.initialisation import linear_map
+from bakeoff.models.kernels.matrix_state import Streams
+from bakeoff.models.kernels.matrix_state_mixer import MatrixStateMixer
+from bakeoff.models.kernels.short_conv import ShortConvolution
+from bakeoff.models.kernels.softmax_attention import merge_heads, split_heads
+from bakeoff.models.kernels.state_decay import HeadDecay
+from bakeoff.models.kernels.state_direction import LEAST_SQUARE, Direction
+from bakeoff.models.kernels.unit_length import unit_mean_square
 
 
 class StateSpace(Direction):

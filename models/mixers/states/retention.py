@@ -22,11 +22,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.errors import ModelError
-from models.kernels.matrix_state import Streams
-from models.kernels.matrix_state_mixer import Decays, Gates, MatrixStateMixer
-from models.kernels.state_direction import Direction
-from models.mixer import State
+from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.matrix_state import Streams
+from bakeoff.models.kernels.matrix_state_mixer import Decays, Gates, MatrixStateMixer
+from bakeoff.models.kernels.state_direction import Direction
+from bakeoff.models.mixer import State
 
 _BASE = 10000.0
 

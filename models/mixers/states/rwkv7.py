@@ -30,11 +30,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.initialisation import linear_map
-from models.kernels.matrix_state import empty_state
-from models.kernels.matrix_state_mixer import DeltaRuleMixer, MatrixStateMixer
-from models.kernels.removal_state import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import linear_map
+from bakeoff.models.kernels.matrix_state import empty_state
+from bakeoff.models.kernels.matrix_state_mixer import DeltaRuleMixer, MatrixStateMixer
+from bakeoff.models.kernels.removal_state import (
     LONGEST,
     STEEPEST,
     RemovalStreams,
@@ -43,9 +43,9 @@ from models.kernels.removal_state import (
     recurrent_removal,
     removal_flops,
 )
-from models.kernels.softmax_attention import merge_heads, split_heads
-from models.kernels.state_reading import StateReading
-from models.mixer import State
+from bakeoff.models.kernels.softmax_attention import merge_heads, split_heads
+from bakeoff.models.kernels.state_reading import StateReading
+from bakeoff.models.mixer import State
 
 _LEAST_NORM, _LEAST_VARIANCE = 1e-12, 64e-5
 _FIRST_POWERS = (0.2, 0.9, 0.7, 0.7, 0.9, 0.2)  # lerps of r, decay, k, v, rate and gate

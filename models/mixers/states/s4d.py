@@ -38,14 +38,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.initialisation import scaled_normal
-from models.kernels.long_convolution import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import scaled_normal
+from bakeoff.models.kernels.long_convolution import (
     long_convolution,
     long_convolution_bytes,
     long_convolution_flops,
 )
-from models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+from bakeoff.models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
 Complex = tuple[Tensor, ...]  # a real and an imaginary part
 _SHORT_STEP, _LONG_STEP = 1e-3, 1e-1

@@ -6,8 +6,9 @@ sentences together, of links A, sure links S and possible links P:
     AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)
 
 S and P are silver: they are predicted by IBM model 1, fitted to the training examples in both
-directions (see `suite.probes.attention.word_aligner`). It ignores the order, and so favours a model
-that attends to words of the same meaning. It links no words that the training examples lack.
+directions (see `bakeoff.suite.probes.attention.word_aligner`). It ignores the order, and so
+favours a model that attends to words of the same meaning. It links no words that the training
+examples lack.
 
 The model reads the reference, as in Luong et al. 2015 (arXiv:1508.04025, section 5.4). Its weights
 at a position of the target are those with which it predicts the token there, before it has read it.
@@ -29,19 +30,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models import Architecture, ModelSpec, architecture_class
-from models.interface import CONTEXT
-from suite.floors.floor import asked_sequences, texts, training_batches
-from suite.probes.attention.word_aligner import Links, WordAligner
-from suite.probes.probe import ORIGIN, Said, TrainedModelProbe, measurement, trained_model
-from suite.probes.samples.collect import samples_of
-from suite.probes.samples.translations import alignments
-from suite.schema import Parallel, Trial, metric_spec
-from suite.tasks.registry import build_task
-from suite.tasks.sequence_metrics import SequenceMetric
-from suite.tasks.task import UNSCORED, Batch, Task
-from suite.training.checkpoint import Checkpointer
-from suite.training.engines.engine import in_evaluation_mode
+from bakeoff.models import Architecture, ModelSpec, architecture_class
+from bakeoff.models.interface import CONTEXT
+from bakeoff.suite.floors.floor import asked_sequences, texts, training_batches
+from bakeoff.suite.probes.attention.word_aligner import Links, WordAligner
+from bakeoff.suite.probes.probe import ORIGIN, Said, TrainedModelProbe, measurement, trained_model
+from bakeoff.suite.probes.samples.collect import samples_of
+from bakeoff.suite.probes.samples.translations import alignments
+from bakeoff.suite.schema import Parallel, Trial, metric_spec
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.sequence_metrics import SequenceMetric
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Task
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.engines.engine import in_evaluation_mode
 
 MOST_EXAMPLES = 200  # the number of first examples of the test split
 Matrix = NDArray[np.float64]

@@ -25,14 +25,14 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from models import Architecture, ModelSpec, architecture_class
-from models.interface import CONTEXT
-from suite.probes.probe import ORIGIN, Said, TrainedModelProbe, measurement, trained_model
-from suite.schema import Parallel, Trial, metric_spec
-from suite.tasks.registry import build_task
-from suite.tasks.task import Batch, Task
-from suite.training.checkpoint import Checkpointer
-from suite.training.engines.engine import in_evaluation_mode
+from bakeoff.models import Architecture, ModelSpec, architecture_class
+from bakeoff.models.interface import CONTEXT
+from bakeoff.suite.probes.probe import ORIGIN, Said, TrainedModelProbe, measurement, trained_model
+from bakeoff.suite.schema import Parallel, Trial, metric_spec
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import Batch, Task
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.engines.engine import in_evaluation_mode
 
 MOST_EXAMPLES = 1_000  # the number of evenly spaced examples of the test split
 

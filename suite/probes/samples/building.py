@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models import Architecture, Mixer
-from suite.schema import Sample, SampleKind
-from suite.tasks.task import Batch, Task
+from bakeoff.models import Architecture, Mixer
+from bakeoff.suite.schema import Sample, SampleKind
+from bakeoff.suite.tasks.task import Batch, Task
 
 MOST_SIDE = 64  # pixels of a picture; larger pictures are downsampled
 _LEVELS = 255

@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models import Architecture, Mixer
-from models.interface import INPUTS
-from models.positions.absolute import Position
-from models.positions.relative import RelativePosition
-from suite.probes.samples import vision
-from suite.probes.samples.building import (
+from bakeoff.models import Architecture, Mixer
+from bakeoff.models.interface import INPUTS
+from bakeoff.models.positions.absolute import Position
+from bakeoff.models.positions.relative import RelativePosition
+from bakeoff.suite.probes.samples import vision
+from bakeoff.suite.probes.samples.building import (
     Call,
     Look,
     calls_noted,
@@ -34,9 +34,9 @@ from suite.probes.samples.building import (
     matrix_sample,
     mixers_of,
 )
-from suite.schema import Sample
-from suite.tasks.task import Batch, Task
-from suite.training.engines.engine import in_evaluation_mode
+from bakeoff.suite.schema import Sample
+from bakeoff.suite.tasks.task import Batch, Task
+from bakeoff.suite.training.engines.engine import in_evaluation_mode
 
 MAX_TOKENS = 32  # the tokens of an attention map
 MAX_LAYERS = 4
@@ -48,7 +48,7 @@ NUM_TOKENS = 200  # the tokens of a continuation
 MAX_PROMPT = 64
 TEMPERATURE = 0.8
 _SEED = 0  # the seed of the drawn tokens, the same for all variants
-_CONTEXT_MIXER = "context_mixer"  # the name of a block's part, see `models.stack.Block`
+_CONTEXT_MIXER = "context_mixer"  # the name of a block's part, see `bakeoff.models.stack.Block`
 _MAX_COMPUTED = 1024  # tokens; beyond, the weights of all pairs would need too much memory
 
 
@@ -94,7 +94,7 @@ def attention_maps(model: Architecture, task: Task) -> list[Sample]:
 
     The titles name encoder and decoder for a model with a source. The cross-attention mixers have
     no map here, since its rows and columns are different texts; see
-    `suite.probes.samples.translations.alignments`.
+    `bakeoff.suite.probes.samples.translations.alignments`.
     """
     example = first_example(model, task, MAX_TOKENS if model.is_causal else None)
     sides = [side for side in _sides(model, task, example) if side.layers]
@@ -188,7 +188,7 @@ def position_matrices(model: Architecture, task: Task) -> list[Sample]:
     """Return the cosines between the vectors of an absolute position, and the bias of each head.
 
     Other positions (none, rope, shaw) have no such matrix. The cosines between the positions of a
-    grid are shown on the grid, see `suite.probes.samples.vision`.
+    grid are shown on the grid, see `bakeoff.suite.probes.samples.vision`.
     """
     cosines = () if model.patch_grid() else _cosines(model)
     return [*cosines, *_biases(model)]

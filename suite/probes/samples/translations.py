@@ -17,15 +17,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from models import Architecture
-from models.decoding import Decoder
-from models.errors import ModelError
-from models.interface import CONTEXT, INPUTS
-from suite.probes.samples.building import device_of, matrix_sample, validation_examples
-from suite.schema import Sample
-from suite.tasks.sequence_metrics import ChrF, SequenceMetric
-from suite.tasks.task import UNSCORED, Batch, Task
-from suite.training.engines import engine
+from bakeoff.models import Architecture
+from bakeoff.models.decoding import Decoder
+from bakeoff.models.errors import ModelError
+from bakeoff.models.interface import CONTEXT, INPUTS
+from bakeoff.suite.probes.samples.building import device_of, matrix_sample, validation_examples
+from bakeoff.suite.schema import Sample
+from bakeoff.suite.tasks.sequence_metrics import ChrF, SequenceMetric
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Task
+from bakeoff.suite.training.engines import engine
 
 NUM_ALIGNED, FEWEST_TOKENS, MOST_TOKENS, MOST_ROWS = 50, 8, 24, 32
 NUM_ORDERED, PERCENTS = 100, tuple(range(5, 100, 10))

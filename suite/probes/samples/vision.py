@@ -40,10 +40,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models import Architecture, Mixer, ModelError
-from models.interface import CONTEXT, IMAGE_TOKENS, INPUTS
-from models.positions.absolute import Position
-from suite.probes.samples.building import (
+from bakeoff.models import Architecture, Mixer, ModelError
+from bakeoff.models.interface import CONTEXT, IMAGE_TOKENS, INPUTS
+from bakeoff.models.positions.absolute import Position
+from bakeoff.suite.probes.samples.building import (
     MOST_SIDE,
     Look,
     calls_noted,
@@ -56,11 +56,11 @@ from suite.probes.samples.building import (
     smaller,
     validation_examples,
 )
-from suite.schema import Sample
-from suite.tasks.batch import joined
-from suite.tasks.sequence_metrics import SequenceMetric
-from suite.tasks.task import UNSCORED, Batch, Task
-from suite.training.engines import engine
+from bakeoff.suite.schema import Sample
+from bakeoff.suite.tasks.batch import joined
+from bakeoff.suite.tasks.sequence_metrics import SequenceMetric
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Task
+from bakeoff.suite.training.engines import engine
 
 NUM_IMAGES, NUM_FILTERS, NUM_PICTURES = 3, 16, 4
 LOOKED_AT = (0, 2)  # indices of captioned pictures

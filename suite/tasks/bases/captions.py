@@ -1,7 +1,7 @@
 """Base classes of tasks whose words are whole symbols, and of tasks that ask for a caption.
 
-symbols   0 is padding, 1 begins and 2 ends a caption, as in `suite.tasks.bases.subwords`; then
-          the words in alphabetical order
+symbols   0 is padding, 1 begins and 2 ends a caption, as in `bakeoff.suite.tasks.bases.subwords`;
+          then the words in alphabetical order
 context   the picture, `[rows, columns, 3]`, in colour
 inputs    1, then the words of the caption, padded at the end
 target    at each position the next word, after the last one 2; padding is not scored
@@ -19,13 +19,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.decoding import Decoder
-from models.interface import CONTEXT, INPUTS, Input
-from suite.tasks.bases.subwords import END, PADDING, START
-from suite.tasks.caption_metrics import CiderD, Document, RougeL, captions
-from suite.tasks.data_order import Whole
-from suite.tasks.sequence_metrics import Bleu
-from suite.tasks.task import UNSCORED, Task
+from bakeoff.models.decoding import Decoder
+from bakeoff.models.interface import CONTEXT, INPUTS, Input
+from bakeoff.suite.tasks.bases.subwords import END, PADDING, START
+from bakeoff.suite.tasks.caption_metrics import CiderD, Document, RougeL, captions
+from bakeoff.suite.tasks.data_order import Whole
+from bakeoff.suite.tasks.sequence_metrics import Bleu
+from bakeoff.suite.tasks.task import UNSCORED, Task
 
 _SPECIAL = ("", "", "")
 

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import ClassVar
 
-from suite.tasks.batch import joined
-from suite.tasks.data_order import RandomStream, held_out_stream
-from suite.tasks.task import Batch, DataSource, Split, Task
+from bakeoff.suite.tasks.batch import joined
+from bakeoff.suite.tasks.data_order import RandomStream, held_out_stream
+from bakeoff.suite.tasks.task import Batch, DataSource, Split, Task
 
 
 def definition_source(

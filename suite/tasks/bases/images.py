@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.interface import InputKind
-from suite.tasks.bases.labelled_data import Examples, LabelledTask
-from suite.tasks.data_files import malformed
-from suite.tasks.task import Batch, DataSource
+from bakeoff.models.interface import InputKind
+from bakeoff.suite.tasks.bases.labelled_data import Examples, LabelledTask
+from bakeoff.suite.tasks.data_files import malformed
+from bakeoff.suite.tasks.task import Batch, DataSource
 
 IMAGE_FLOORS = (
     "uniform",

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.tasks.data_order import shuffled_indices
-from suite.tasks.task import Batch, Split, Task, TaskError
+from bakeoff.suite.tasks.data_order import shuffled_indices
+from bakeoff.suite.tasks.task import Batch, Split, Task, TaskError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,9 +21,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import torch
 
-from suite.tasks.bases.labelled_data import Examples, LabelledData, LabelledTask, examples_of
-from suite.tasks.data_order import Whole
-from suite.tasks.task import Batch
+from bakeoff.suite.tasks.bases.labelled_data import (
+    Examples,
+    LabelledData,
+    LabelledTask,
+    examples_of,
+)
+from bakeoff.suite.tasks.data_order import Whole
+from bakeoff.suite.tasks.task import Batch
 
 PADDING, UNKNOWN = 0, 1
 NUM_SYMBOLS = 8_192

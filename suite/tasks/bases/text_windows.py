@@ -20,10 +20,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.interface import Answer
-from suite.tasks.data_order import RandomStream
-from suite.tasks.metrics import Bits
-from suite.tasks.task import Batch, Split, Task
+from bakeoff.models.interface import Answer
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.metrics import Bits
+from bakeoff.suite.tasks.task import Batch, Split, Task
 
 # One character per byte; bytes beyond ASCII are parts of longer characters, each shown as U+FFFD.
 BYTES_AS_TEXT = bytes(range(256)).decode("ascii", errors="replace")

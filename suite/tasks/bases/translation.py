@@ -24,12 +24,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.decoding import Decoder
-from models.interface import Input
-from suite.tasks.bases.subwords import END, PADDING, START, Subwords
-from suite.tasks.data_order import shuffled_indices
-from suite.tasks.sequence_metrics import Bleu
-from suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
+from bakeoff.models.decoding import Decoder
+from bakeoff.models.interface import Input
+from bakeoff.suite.tasks.bases.subwords import END, PADDING, START, Subwords
+from bakeoff.suite.tasks.data_order import shuffled_indices
+from bakeoff.suite.tasks.sequence_metrics import Bleu
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
 
 NUM_SYMBOLS = 4_000
 

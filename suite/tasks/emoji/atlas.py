@@ -8,9 +8,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.tasks.bases.images import take_array
-from suite.tasks.data_files import malformed, read_content
-from suite.tasks.task import DataSource
+from bakeoff.suite.tasks.bases.images import take_array
+from bakeoff.suite.tasks.data_files import malformed, read_content
+from bakeoff.suite.tasks.task import DataSource
 
 SOURCE = DataSource(
     name="openmoji_names",

@@ -3,8 +3,9 @@
     picture   2,093 emoji, 32 x 32 pixels, no two alike
     caption   the name, one to eleven of 214 words, each of which is in four names or more: "woman
               farmer medium skin tone", "couple with heart man man dark skin tone light skin tone"
-    symbols   and the score: see `suite.tasks.bases.captions`; by number of words: ``words=5``
-    splits    by the SHA-256 of the name: of twenty parts one is for validation, three are for test
+    symbols   and the score: see `bakeoff.suite.tasks.bases.captions`; by number of words:
+    ``words=5`` splits    by the SHA-256 of the name: of twenty parts one is for validation, three
+    are for test
 
     split        images
     training     1,684
@@ -29,12 +30,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from suite.tasks.bases.captions import CaptionTask, Words, captioned
-from suite.tasks.bases.images import scaled
-from suite.tasks.bases.subwords import END, PADDING
-from suite.tasks.data_order import Whole, shuffled_indices
-from suite.tasks.emoji.atlas import SIDE, SOURCE, atlas
-from suite.tasks.task import Batch, Split
+from bakeoff.suite.tasks.bases.captions import CaptionTask, Words, captioned
+from bakeoff.suite.tasks.bases.images import scaled
+from bakeoff.suite.tasks.bases.subwords import END, PADDING
+from bakeoff.suite.tasks.data_order import Whole, shuffled_indices
+from bakeoff.suite.tasks.emoji.atlas import SIDE, SOURCE, atlas
+from bakeoff.suite.tasks.task import Batch, Split
 
 NUM_PARTS, VALIDATION_PARTS, TEST_PARTS = 20, (0,), (1, 2, 3)
 NUM_SYMBOLS = 217

@@ -4,8 +4,8 @@ Radford et al. 2021 (CLIP, arXiv:2103.00020, section 2.3); the candidates with t
 another order follow Yuksekgonul et al. 2023, "When and why vision-language models behave like
 bags-of-words" (arXiv:2210.01936, section 2).
 
-    pairs       pictures and captions as in `suite.tasks.emoji.emoji_scenes`; half of the held-out
-                scenes have a pair of objects that does not occur in training
+    pairs       pictures and captions as in `bakeoff.suite.tasks.emoji.emoji_scenes`; half of the
+                held-out scenes have a pair of objects that does not occur in training
     inputs      `[batch, candidates, time]`, words and an end: in training only a picture's own
                 caption, and the other captions of the batch are its further candidates; held out,
                 16 captions, of which one, at a random index, is right
@@ -32,13 +32,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.interface import CONTEXT, IMAGE_VECTOR, INPUTS, SCALE, TEXT_VECTOR, Outputs
-from suite.tasks.bases.captions import PictureTask, Words
-from suite.tasks.bases.generated import GeneratedTask, definition_source
-from suite.tasks.bases.subwords import PADDING
-from suite.tasks.data_order import RandomStream, Whole, held_out_stream
-from suite.tasks.emoji.atlas import SOURCE
-from suite.tasks.emoji.emoji_scenes import (
+from bakeoff.models.interface import CONTEXT, IMAGE_VECTOR, INPUTS, SCALE, TEXT_VECTOR, Outputs
+from bakeoff.suite.tasks.bases.captions import PictureTask, Words
+from bakeoff.suite.tasks.bases.generated import GeneratedTask, definition_source
+from bakeoff.suite.tasks.bases.subwords import PADDING
+from bakeoff.suite.tasks.data_order import RandomStream, Whole, held_out_stream
+from bakeoff.suite.tasks.emoji.atlas import SOURCE
+from bakeoff.suite.tasks.emoji.emoji_scenes import (
     LENGTH,
     NUM_SYMBOLS,
     EmojiScenes,
@@ -47,7 +47,7 @@ from suite.tasks.emoji.emoji_scenes import (
     phrases,
     spelled,
 )
-from suite.tasks.emoji.scenes import (
+from bakeoff.suite.tasks.emoji.scenes import (
     MOST,
     NOTHING,
     PIXEL_MEAN,
@@ -55,8 +55,8 @@ from suite.tasks.emoji.scenes import (
     RELATIONS,
     Scenes,
 )
-from suite.tasks.metrics import Recall
-from suite.tasks.task import Batch, Split, TaskError
+from bakeoff.suite.tasks.metrics import Recall
+from bakeoff.suite.tasks.task import Batch, Split, TaskError
 
 VERSION = 1
 NUM_CANDIDATES, NUM_ALIKE = 16, 5

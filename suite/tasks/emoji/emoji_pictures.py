@@ -1,16 +1,16 @@
 """Reconstruct a picture that is compressed to a few tokens.
 
 This is the first of two training stages; in the second a model draws such pictures, see
-`suite.tasks.emoji.emoji_tokens`.
+`bakeoff.suite.tasks.emoji.emoji_tokens`.
 
-    picture   as in `suite.tasks.emoji.emoji_scenes`, with the same pairs of objects held out, but
-              the positions of objects are multiples of 8 pixels, so that a token of 8 x 8 pixels
-              covers a quarter of an object or white. With so few positions scenes recur: of the
-              held-out ones without a new pair 2.8 % are among 48,000 training scenes
+    picture   as in `bakeoff.suite.tasks.emoji.emoji_scenes`, with the same pairs of objects held
+              out, but the positions of objects are multiples of 8 pixels, so that a token of 8 x 8
+              pixels covers a quarter of an object or white. With so few positions scenes recur: of
+              the held-out ones without a new pair 2.8 % are among 48,000 training scenes
     target    the same picture
     loss      the mean squared error of pixels that are scaled to a variance of about 1
     score     that error; also whether the scene that is read from the reconstruction is the same
-              (`suite.tasks.emoji.reading`), and the number of codes in use
+              (`bakeoff.suite.tasks.emoji.reading`), and the number of codes in use
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from models.interface import INPUTS, Outputs
-from suite.tasks.bases.generated import GeneratedTask, definition_source
-from suite.tasks.data_order import RandomStream
-from suite.tasks.emoji.atlas import SOURCE
-from suite.tasks.emoji.emoji_scenes import KNOWN, EmojiScenes, draw_scenes
-from suite.tasks.emoji.picture_metrics import CodebookPerplexity, PixelError
-from suite.tasks.emoji.reading import APART, PicturesRight
-from suite.tasks.task import Batch, Split
+from bakeoff.models.interface import INPUTS, Outputs
+from bakeoff.suite.tasks.bases.generated import GeneratedTask, definition_source
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.emoji.atlas import SOURCE
+from bakeoff.suite.tasks.emoji.emoji_scenes import KNOWN, EmojiScenes, draw_scenes
+from bakeoff.suite.tasks.emoji.picture_metrics import CodebookPerplexity, PixelError
+from bakeoff.suite.tasks.emoji.reading import APART, PicturesRight
+from bakeoff.suite.tasks.task import Batch, Split
 
 VERSION = 1
 

@@ -2,7 +2,7 @@
 
 Antol et al. 2015, "VQA: Visual Question Answering" (arXiv:1505.00468), on a small scale.
 
-    picture    two to four of 40 objects on white, each once; see `suite.tasks.emoji.scenes`
+    picture    two to four of 40 objects on white, each once; see `bakeoff.suite.tasks.emoji.scenes`
     inputs     the words of the question, padded at the end with 0
     target     one of 50: the objects, the quarters "top left", "top right", "bottom left" and
                "bottom right", "zero" to "three", "yes" and "no"
@@ -31,13 +31,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.interface import CONTEXT, INPUTS
-from suite.tasks.bases.captions import PictureTask, Words, padded, with_article
-from suite.tasks.bases.generated import GeneratedTask, definition_source
-from suite.tasks.bases.subwords import PADDING
-from suite.tasks.data_order import RandomStream, Whole
-from suite.tasks.emoji.atlas import NUM_OBJECTS, SOURCE, atlas
-from suite.tasks.emoji.scenes import (
+from bakeoff.models.interface import CONTEXT, INPUTS
+from bakeoff.suite.tasks.bases.captions import PictureTask, Words, padded, with_article
+from bakeoff.suite.tasks.bases.generated import GeneratedTask, definition_source
+from bakeoff.suite.tasks.bases.subwords import PADDING
+from bakeoff.suite.tasks.data_order import RandomStream, Whole
+from bakeoff.suite.tasks.emoji.atlas import NUM_OBJECTS, SOURCE, atlas
+from bakeoff.suite.tasks.emoji.scenes import (
     CANVAS,
     FEWEST,
     GLYPH,
@@ -53,7 +53,7 @@ from suite.tasks.emoji.scenes import (
     is_clear,
     relations,
 )
-from suite.tasks.task import Batch
+from bakeoff.suite.tasks.task import Batch
 
 VERSION = 1
 KINDS = WHAT, WHERE, HOW_MANY, IS_THERE = range(4)

@@ -1,12 +1,12 @@
 """Name the objects in a picture from left to right, and the relation of each to the next one.
 
-    picture   two to four different objects of 40, on white; see `suite.tasks.emoji.scenes`
+    picture   two to four different objects of 40, on white; see `bakeoff.suite.tasks.emoji.scenes`
     caption   "a red apple left of a dog above a key": the objects from left to right by their
               centres, and between neighbours in that order "left of" if the horizontal distance is
               larger than the vertical one, else "above" or "below". There is exactly one right
               caption: no two centres are less than 3 pixels apart horizontally, and the two
               distances between neighbours differ by at least 3
-    symbols   and the score: see `suite.tasks.bases.captions`
+    symbols   and the score: see `bakeoff.suite.tasks.bases.captions`
     pairs     each of the 780 pairs of objects belongs to one split, by the SHA-256 of the names: of
               ten parts one is for validation, one is for test, the others are for training. A
               training scene contains only training pairs. So does one half of both held-out splits,
@@ -29,12 +29,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.tasks.bases.captions import CaptionTask, Words, captioned, padded, with_article
-from suite.tasks.bases.generated import GeneratedTask, definition_source
-from suite.tasks.bases.subwords import END, PADDING
-from suite.tasks.data_order import RandomStream, Whole
-from suite.tasks.emoji.atlas import NUM_OBJECTS, SOURCE, atlas
-from suite.tasks.emoji.scenes import (
+from bakeoff.suite.tasks.bases.captions import CaptionTask, Words, captioned, padded, with_article
+from bakeoff.suite.tasks.bases.generated import GeneratedTask, definition_source
+from bakeoff.suite.tasks.bases.subwords import END, PADDING
+from bakeoff.suite.tasks.data_order import RandomStream, Whole
+from bakeoff.suite.tasks.emoji.atlas import NUM_OBJECTS, SOURCE, atlas
+from bakeoff.suite.tasks.emoji.scenes import (
     CANVAS,
     FEWEST,
     GLYPH,
@@ -53,7 +53,7 @@ from suite.tasks.emoji.scenes import (
     pairs_of,
     relations,
 )
-from suite.tasks.task import Batch, Split
+from bakeoff.suite.tasks.task import Batch, Split
 
 VERSION = 1
 NUM_PARTS = 10  # equal parts of all pairs

@@ -1,16 +1,16 @@
 """Draw the picture of a caption, token by token.
 
-This is the second of two training stages: in the first one, on `suite.tasks.emoji.emoji_pictures`,
-a model has learned a code of tokens for such pictures.
+This is the second of two training stages: in the first one, on
+`bakeoff.suite.tasks.emoji.emoji_pictures`, a model has learned a code of tokens for such pictures.
 
-    inputs    1, then the words of a caption, as in `suite.tasks.emoji.emoji_scenes`, with the same
-              pairs of objects held out; padded at the end
+    inputs    1, then the words of a caption, as in `bakeoff.suite.tasks.emoji.emoji_scenes`, with
+              the same pairs of objects held out; padded at the end
     context   its picture, whose tokens the model predicts, each given the caption and the tokens
               before it; the picture is absent when the model draws
     loss      the cross-entropy of the tokens; a model may add that of the words
     score     the share of drawn pictures whose caption, read from their pixels by rule
-              (`suite.tasks.emoji.reading`), is the given one. The score therefore compares models
-              with different codes, which bits per token do not
+              (`bakeoff.suite.tasks.emoji.reading`), is the given one. The score therefore compares
+              models with different codes, which bits per token do not
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.interface import CONTEXT, Outputs
-from suite.tasks.bases.captions import PictureTask, Words, captioned
-from suite.tasks.bases.generated import definition_source
-from suite.tasks.data_order import RandomStream
-from suite.tasks.emoji.atlas import SOURCE
-from suite.tasks.emoji.emoji_pictures import CoarseScenes, EmojiPictures
-from suite.tasks.emoji.emoji_scenes import (
+from bakeoff.models.interface import CONTEXT, Outputs
+from bakeoff.suite.tasks.bases.captions import PictureTask, Words, captioned
+from bakeoff.suite.tasks.bases.generated import definition_source
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.emoji.atlas import SOURCE
+from bakeoff.suite.tasks.emoji.emoji_pictures import CoarseScenes, EmojiPictures
+from bakeoff.suite.tasks.emoji.emoji_scenes import (
     KNOWN,
     LENGTH,
     NUM_SYMBOLS,
@@ -33,14 +33,14 @@ from suite.tasks.emoji.emoji_scenes import (
     captions,
     draw_scenes,
 )
-from suite.tasks.emoji.picture_metrics import (
+from bakeoff.suite.tasks.emoji.picture_metrics import (
     BitsPerImageToken,
     CodebookPerplexity,
     image_tokens,
     scored_rows,
 )
-from suite.tasks.emoji.reading import APART, ObjectsDrawn, PicturesRight
-from suite.tasks.task import UNSCORED, Batch
+from bakeoff.suite.tasks.emoji.reading import APART, ObjectsDrawn, PicturesRight
+from bakeoff.suite.tasks.task import UNSCORED, Batch
 
 VERSION = 1
 

@@ -2,7 +2,7 @@
 
 A model draws as it would in use: token by token, each drawn from the predicted probabilities. The
 random numbers of an example are a function of its symbols, so a score does not depend on the batch
-or on when it is computed; see `suite.tasks.data_order.chances_of`.
+or on when it is computed; see `bakeoff.suite.tasks.data_order.chances_of`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.interface import IMAGE_TOKENS, Outputs
-from suite.tasks.batch import UNSCORED, Batch
-from suite.tasks.metrics import Metric, PictureMetric, as_sums
-from suite.tasks.task import TaskError
+from bakeoff.models.interface import IMAGE_TOKENS, Outputs
+from bakeoff.suite.tasks.batch import UNSCORED, Batch
+from bakeoff.suite.tasks.metrics import Metric, PictureMetric, as_sums
+from bakeoff.suite.tasks.task import TaskError
 
 MOST_CODES = 16_384  # largest number of codes for `CodebookPerplexity`
 

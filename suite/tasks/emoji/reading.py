@@ -4,8 +4,8 @@ The reading follows a rule, without a model: objects are at positions that are `
 on white. The object and position are taken whose pixels explain most of the deviation from white,
 that is, whose squared distance to the picture is smaller than that of a white square there by the
 largest margin; then the next ones that do not overlap an earlier one, up to four in all, as long as
-they explain more than white does. Every scene of `suite.tasks.emoji.emoji_pictures` is read exactly
-as it was drawn, and so is one with a little noise.
+they explain more than white does. Every scene of `bakeoff.suite.tasks.emoji.emoji_pictures` is
+read exactly as it was drawn, and so is one with a little noise.
 """
 
 from __future__ import annotations
@@ -18,11 +18,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.tasks.batch import Batch
-from suite.tasks.emoji.emoji_scenes import captions
-from suite.tasks.emoji.picture_metrics import scored_rows
-from suite.tasks.emoji.scenes import CANVAS, GLYPH, MOST, NOTHING, Scenes, empty_canvas, glyphs
-from suite.tasks.metrics import PictureMetric, as_sums
+from bakeoff.suite.tasks.batch import Batch
+from bakeoff.suite.tasks.emoji.emoji_scenes import captions
+from bakeoff.suite.tasks.emoji.picture_metrics import scored_rows
+from bakeoff.suite.tasks.emoji.scenes import (
+    CANVAS,
+    GLYPH,
+    MOST,
+    NOTHING,
+    Scenes,
+    empty_canvas,
+    glyphs,
+)
+from bakeoff.suite.tasks.metrics import PictureMetric, as_sums
 
 APART = 8  # pixels between possible rows or columns of objects
 

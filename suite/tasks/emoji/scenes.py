@@ -15,9 +15,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.tasks.bases.images import scaled
-from suite.tasks.data_order import RandomStream, Whole
-from suite.tasks.emoji.atlas import SIDE, atlas
+from bakeoff.suite.tasks.bases.images import scaled
+from bakeoff.suite.tasks.data_order import RandomStream, Whole
+from bakeoff.suite.tasks.emoji.atlas import SIDE, atlas
 
 CANVAS, GLYPH = 48, 16  # side lengths in pixels
 FEWEST, MOST = 2, 4  # objects

@@ -1,4 +1,4 @@
-"""Train on clean images, and test also on corrupted ones (`suite.tasks.images.corruptions`).
+"""Train on clean images, and test also on corrupted ones, see `corruptions`.
 
 A small version of the study of Hendrycks and Dietterich 2019 (arXiv:1903.12261) on ImageNet:
 training uses no corruption, and each has a score of its own, as a part: ``corruption=1`` are the
@@ -25,12 +25,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from suite.tasks.bases.labelled_data import Examples, LabelledTask
-from suite.tasks.data_order import HELD_OUT_SEED, RandomStream
-from suite.tasks.images.corruptions import CORRUPTIONS
-from suite.tasks.images.fashion_mnist import FashionMnistImages
-from suite.tasks.images.openmoji import OpenmojiGroups
-from suite.tasks.task import Batch, Split
+from bakeoff.suite.tasks.bases.labelled_data import Examples, LabelledTask
+from bakeoff.suite.tasks.data_order import HELD_OUT_SEED, RandomStream
+from bakeoff.suite.tasks.images.corruptions import CORRUPTIONS
+from bakeoff.suite.tasks.images.fashion_mnist import FashionMnistImages
+from bakeoff.suite.tasks.images.openmoji import OpenmojiGroups
+from bakeoff.suite.tasks.task import Batch, Split
 
 _SEED = HELD_OUT_SEED - 1  # used by no training and no split
 _PARTS = tuple(f"corruption={number}" for number in range(1, 1 + len(CORRUPTIONS)))

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.data_order import RandomStream
 
 Pixels = NDArray[np.uint8]
 Corruption = Callable[[Pixels, RandomStream], Pixels]

@@ -25,11 +25,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.interface import InputKind
-from suite.tasks.bases.images import IMAGE_FLOORS, refuse_rest, take_images
-from suite.tasks.bases.labelled_data import Examples, LabelledData, LabelledTask
-from suite.tasks.data_files import read_content
-from suite.tasks.task import Batch, DataSource
+from bakeoff.models.interface import InputKind
+from bakeoff.suite.tasks.bases.images import IMAGE_FLOORS, refuse_rest, take_images
+from bakeoff.suite.tasks.bases.labelled_data import Examples, LabelledData, LabelledTask
+from bakeoff.suite.tasks.data_files import read_content
+from bakeoff.suite.tasks.task import Batch, DataSource
 
 SOURCE = DataSource(
     name="fashion_mnist",

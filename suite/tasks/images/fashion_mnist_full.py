@@ -5,9 +5,9 @@
     validation   the other 5,000
     test         all 10,000 for testing
 
-Published results train on all 60,000. Pixels are scaled as in `suite.tasks.images.fashion_mnist`,
-by the mean and the standard deviation of the shipped images. The files do not ship: `bakeoff data
-fetch fashion_mnist_full` downloads them.
+Published results train on all 60,000. Pixels are scaled as in
+`bakeoff.suite.tasks.images.fashion_mnist`, by the mean and the standard deviation of the shipped
+images. The files do not ship: `bakeoff data fetch fashion_mnist_full` downloads them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import gzip
 import zlib
 from functools import cache
 
-from suite.tasks.bases.labelled_data import LabelledData
-from suite.tasks.data_files import malformed, read_verified
-from suite.tasks.images.fashion_mnist import FashionMnistImages, divided, read_arrays
-from suite.tasks.public.sets import source_of
+from bakeoff.suite.tasks.bases.labelled_data import LabelledData
+from bakeoff.suite.tasks.data_files import malformed, read_verified
+from bakeoff.suite.tasks.images.fashion_mnist import FashionMnistImages, divided, read_arrays
+from bakeoff.suite.tasks.public.sets import source_of
 
 SOURCE = source_of("fashion_mnist_full")
 NUM_TRAINING = 55_000

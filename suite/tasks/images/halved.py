@@ -16,9 +16,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from suite.tasks.bases.images import ImageTask
-from suite.tasks.bases.labelled_data import Examples, LabelledData, LabelledTask
-from suite.tasks.images import fashion_mnist, openmoji
+from bakeoff.suite.tasks.bases.images import ImageTask
+from bakeoff.suite.tasks.bases.labelled_data import Examples, LabelledData, LabelledTask
+from bakeoff.suite.tasks.images import fashion_mnist, openmoji
 
 
 class _Halved(ImageTask):

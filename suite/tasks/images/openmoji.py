@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from suite.tasks.bases.images import ImageTask, refuse_rest, take_images
-from suite.tasks.bases.labelled_data import LabelledData
-from suite.tasks.data_files import read_content
-from suite.tasks.task import DataSource
+from bakeoff.suite.tasks.bases.images import ImageTask, refuse_rest, take_images
+from bakeoff.suite.tasks.bases.labelled_data import LabelledData
+from bakeoff.suite.tasks.data_files import read_content
+from bakeoff.suite.tasks.task import DataSource
 
 SOURCE = DataSource(
     name="openmoji",

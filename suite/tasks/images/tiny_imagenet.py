@@ -23,10 +23,10 @@ from functools import cache
 import numpy as np
 from PIL import Image
 
-from suite.tasks.bases.images import ImageTask
-from suite.tasks.bases.labelled_data import Examples, LabelledData
-from suite.tasks.data_files import malformed, read_verified
-from suite.tasks.public.sets import source_of
+from bakeoff.suite.tasks.bases.images import ImageTask
+from bakeoff.suite.tasks.bases.labelled_data import Examples, LabelledData
+from bakeoff.suite.tasks.data_files import malformed, read_verified
+from bakeoff.suite.tasks.public.sets import source_of
 
 SOURCE = source_of("tiny_imagenet")
 IMAGE_SIDE = 64

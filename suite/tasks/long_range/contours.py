@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.tasks.data_order import RandomStream, Whole
+from bakeoff.suite.tasks.data_order import RandomStream, Whole
 
 Reals = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -20,9 +20,9 @@ from typing import ClassVar
 
 import torch
 
-from suite.tasks.bases.generated import GeneratedTask, definition_source
-from suite.tasks.data_order import RandomStream
-from suite.tasks.task import UNSCORED, Batch, Split, TaskError
+from bakeoff.suite.tasks.bases.generated import GeneratedTask, definition_source
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Split, TaskError
 
 VERSION = 1
 NUM_SYMBOLS = 128

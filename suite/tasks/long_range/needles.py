@@ -36,9 +36,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.tasks.bases.generated import GeneratedTask, definition_source
-from suite.tasks.data_order import RandomStream, Whole
-from suite.tasks.task import UNSCORED, Batch, DataSource
+from bakeoff.suite.tasks.bases.generated import GeneratedTask, definition_source
+from bakeoff.suite.tasks.data_order import RandomStream, Whole
+from bakeoff.suite.tasks.task import UNSCORED, Batch, DataSource
 
 VERSION = 1
 MARK, ASK, FIRST_HAY, FIRST_NAME, FIRST_VALUE, NUM_SYMBOLS = 0, 1, 2, 128, 192, 256

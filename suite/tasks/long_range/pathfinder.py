@@ -38,10 +38,10 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from models.interface import InputKind
-from suite.tasks.bases.generated import GeneratedTask, definition_source
-from suite.tasks.data_order import RandomStream, Whole
-from suite.tasks.long_range.contours import (
+from bakeoff.models.interface import InputKind
+from bakeoff.suite.tasks.bases.generated import GeneratedTask, definition_source
+from bakeoff.suite.tasks.data_order import RandomStream, Whole
+from bakeoff.suite.tasks.long_range.contours import (
     CLEARANCE,
     LIBRARY_SEED,
     MARGIN,
@@ -55,7 +55,7 @@ from suite.tasks.long_range.contours import (
     Reals,
     draw_contours,
 )
-from suite.tasks.task import Batch, DataSource, Split
+from bakeoff.suite.tasks.task import Batch, DataSource, Split
 
 VERSION = 1
 _AT_ONCE = 64  # drawings that are tried simultaneously

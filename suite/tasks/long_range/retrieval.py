@@ -35,10 +35,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from suite.tasks.bases.text_windows import BYTES_AS_TEXT
-from suite.tasks.data_order import RandomStream
-from suite.tasks.sequence_to_sequence.bible import SOURCE, read_parts
-from suite.tasks.task import Batch, Split, Task, TaskError
+from bakeoff.suite.tasks.bases.text_windows import BYTES_AS_TEXT
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.sequence_to_sequence.bible import SOURCE, read_parts
+from bakeoff.suite.tasks.task import Batch, Split, Task, TaskError
 
 NUM_PARTS, TEST_PARTS, VALIDATION_PARTS = 10, (0, 1), (2,)
 PASSAGES_PER_CHAPTER = 4  # number of passages per held-out chapter

@@ -1,7 +1,7 @@
 """A small part of COCO: the 5,000 photos of val2017, with five captions each.
 
 Lin et al. 2014, "Microsoft COCO" (arXiv:1405.0312); captions: Chen et al. 2015 (arXiv:1504.00325).
-See `suite.tasks.photos.photo_captions` for symbols and scores.
+See `bakeoff.suite.tasks.photos.photo_captions` for symbols and scores.
 
     split        photos, in the order of the SHA-256 of their id, written in digits
     training     the first 4,000
@@ -22,8 +22,8 @@ import json
 from collections import defaultdict
 from functools import cache
 
-from suite.tasks.data_files import malformed
-from suite.tasks.photos.photo_captions import (
+from bakeoff.suite.tasks.data_files import malformed
+from bakeoff.suite.tasks.photos.photo_captions import (
     NUM_REFERENCES,
     Photo,
     PhotoCaptions,
@@ -31,7 +31,7 @@ from suite.tasks.photos.photo_captions import (
     opened_zip,
     words_of,
 )
-from suite.tasks.public.sets import source_of
+from bakeoff.suite.tasks.public.sets import source_of
 
 SOURCE = source_of("coco")
 CAPTIONS = "annotations/captions_val2017.json"

@@ -1,7 +1,8 @@
 """Flickr8k: 8,000 photos of people and animals in action, with five captions each.
 
 Hodosh, Young and Hockenmaier 2013, "Framing image description as a ranking task"
-(https://doi.org/10.1613/jair.3994). See `suite.tasks.photos.photo_captions` for symbols and scores.
+(https://doi.org/10.1613/jair.3994). See `bakeoff.suite.tasks.photos.photo_captions` for symbols
+and scores.
 
     split        photos, as its authors divided them
     training     6,000
@@ -18,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from suite.tasks.data_files import malformed
-from suite.tasks.photos.photo_captions import (
+from bakeoff.suite.tasks.data_files import malformed
+from bakeoff.suite.tasks.photos.photo_captions import (
     NUM_REFERENCES,
     Photo,
     PhotoCaptions,
@@ -27,7 +28,7 @@ from suite.tasks.photos.photo_captions import (
     opened_zip,
     words_of,
 )
-from suite.tasks.public.sets import source_of
+from bakeoff.suite.tasks.public.sets import source_of
 
 SOURCE = source_of("flickr8k")
 CAPTIONS = "Flickr8k.token.txt"

@@ -42,13 +42,13 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from suite.errors import one_line
-from suite.tasks.bases.captions import CaptionTask, Words, captioned
-from suite.tasks.bases.images import scaled
-from suite.tasks.bases.subwords import END, PADDING, UNKNOWN
-from suite.tasks.data_files import malformed, opened_verified
-from suite.tasks.data_order import RandomStream, Whole, shuffled_indices
-from suite.tasks.task import UNSCORED, Batch, DataSource, Split, TaskError
+from bakeoff.suite.errors import one_line
+from bakeoff.suite.tasks.bases.captions import CaptionTask, Words, captioned
+from bakeoff.suite.tasks.bases.images import scaled
+from bakeoff.suite.tasks.bases.subwords import END, PADDING, UNKNOWN
+from bakeoff.suite.tasks.data_files import malformed, opened_verified
+from bakeoff.suite.tasks.data_order import RandomStream, Whole, shuffled_indices
+from bakeoff.suite.tasks.task import UNSCORED, Batch, DataSource, Split, TaskError
 
 SIDE = 64  # pixels
 NUM_REFERENCES = 5

@@ -6,7 +6,8 @@
     definitions   definitions of WordNet: 0.4 million
     sentences     sentences of film reviews: 0.1 million
 
-Words are those of `suite.tasks.bases.labelled_texts`. Splits are those of the tasks with these
+Words are those of `bakeoff.suite.tasks.bases.labelled_texts`. Splits are those of the tasks with
+these
 texts: `wikipedia_bytes`, `shakespeare_plays`, `wordnet_glosses`, `movie_reviews`. Texts that are
 held out with their labels are therefore never used for training without them.
 
@@ -28,16 +29,16 @@ from typing import Literal
 
 import numpy as np
 
-from suite.tasks import (
+from bakeoff.suite.tasks import (
     movie_reviews,
     shakespeare_characters,
     shakespeare_plays,
     wikipedia_bytes,
     wordnet_glosses,
 )
-from suite.tasks.bases.generated import definition_source
-from suite.tasks.bases.labelled_texts import UNKNOWN, split_of, words_of
-from suite.tasks.data_order import Whole
+from bakeoff.suite.tasks.bases.generated import definition_source
+from bakeoff.suite.tasks.bases.labelled_texts import UNKNOWN, split_of, words_of
+from bakeoff.suite.tasks.data_order import Whole
 
 HIDDEN, BEGIN, END = 2, 3, 4
 FIRST_WORD = 5

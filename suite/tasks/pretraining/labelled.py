@@ -1,4 +1,4 @@
-"""Texts with labels, in the vocabulary of `suite.tasks.pretraining.corpora`.
+"""Texts with labels, in the vocabulary of `bakeoff.suite.tasks.pretraining.corpora`.
 
 A model that was trained on those corpora can therefore be fine-tuned on these tasks.
 
@@ -18,11 +18,11 @@ from functools import cache
 
 import numpy as np
 
-from suite.tasks.bases.labelled_data import Examples, LabelledData, examples_of
-from suite.tasks.bases.labelled_texts import TextClassification, divided
-from suite.tasks.data_order import Whole
-from suite.tasks.movie_reviews import LEAST_RATING, read_sentences
-from suite.tasks.pretraining.corpora import (
+from bakeoff.suite.tasks.bases.labelled_data import Examples, LabelledData, examples_of
+from bakeoff.suite.tasks.bases.labelled_texts import TextClassification, divided
+from bakeoff.suite.tasks.data_order import Whole
+from bakeoff.suite.tasks.movie_reviews import LEAST_RATING, read_sentences
+from bakeoff.suite.tasks.pretraining.corpora import (
     BEGIN,
     END,
     NUM_SYMBOLS,
@@ -32,8 +32,8 @@ from suite.tasks.pretraining.corpora import (
     corpora,
     encoded,
 )
-from suite.tasks.shakespeare_characters import NUM_PLAYS
-from suite.tasks.wordnet_glosses import SUPERSENSES, read_glosses
+from bakeoff.suite.tasks.shakespeare_characters import NUM_PLAYS
+from bakeoff.suite.tasks.wordnet_glosses import SUPERSENSES, read_glosses
 
 MOST_WORDS = 510
 PASSAGES_PER_PLAY: dict[Part, int] = {"training": 64, "validation": 16, "test": 32}

@@ -1,9 +1,10 @@
 """Predict the hidden words of texts: the pretraining task of BERT.
 
-Windows are those of `suite.tasks.pretraining.windows`; `suite.tasks.pretraining.masking` describes
-how many words are hidden and what replaces them. Words outside the vocabulary, and symbols that
-begin or end a text, are never asked for. `places` holds the positions that are asked for, so that a
-model computes only their logits. The tasks differ in the masking or in the texts:
+Windows are those of `bakeoff.suite.tasks.pretraining.windows`;
+`bakeoff.suite.tasks.pretraining.masking` describes how many words are hidden and what replaces
+them. Words outside the vocabulary, and symbols that begin or end a text, are never asked for.
+`places` holds the positions that are asked for, so that a model computes only their logits. The
+tasks differ in the masking or in the texts:
 
     definitions_masked        15 %, as BERT: 80 % of it masked, 10 % another word, 10 % unchanged
     definitions_masked_5      5 %; definitions_masked_40 has 40 %
@@ -31,10 +32,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.interface import INPUTS, PLACES, SEGMENTS, Answer, Input, Outputs
-from suite.tasks.data_order import RandomStream, Whole
-from suite.tasks.metrics import Accuracy, Bits
-from suite.tasks.pretraining.corpora import (
+from bakeoff.models.interface import INPUTS, PLACES, SEGMENTS, Answer, Input, Outputs
+from bakeoff.suite.tasks.data_order import RandomStream, Whole
+from bakeoff.suite.tasks.metrics import Accuracy, Bits
+from bakeoff.suite.tasks.pretraining.corpora import (
     BEGIN,
     DOES_NOT_FOLLOW,
     END,
@@ -42,9 +43,9 @@ from suite.tasks.pretraining.corpora import (
     FOLLOWS,
     HIDDEN,
 )
-from suite.tasks.pretraining.masking import Masking
-from suite.tasks.pretraining.windows import ALL, TextsWithoutLabels
-from suite.tasks.task import UNSCORED, Batch
+from bakeoff.suite.tasks.pretraining.masking import Masking
+from bakeoff.suite.tasks.pretraining.windows import ALL, TextsWithoutLabels
+from bakeoff.suite.tasks.task import UNSCORED, Batch
 
 _WORDS = range(FIRST_WORD, DOES_NOT_FOLLOW)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.tasks.data_order import RandomStream, Whole
+from bakeoff.suite.tasks.data_order import RandomStream, Whole
 
 Chosen = NDArray[np.bool_]
 

@@ -1,6 +1,6 @@
 """Predict the next words of texts: the pretraining task of GPT, and a mixture of GPT and BERT.
 
-Windows are those of `suite.tasks.pretraining.windows`.
+Windows are those of `bakeoff.suite.tasks.pretraining.windows`.
 
     definitions_next     each token predicts the next one, and attends to those before it
     definitions_prefix   the first half of a window is the prefix, whose tokens attend to each
@@ -15,11 +15,11 @@ from typing import ClassVar
 
 import torch
 
-from models.interface import INPUTS, Answer, prefix_length
-from suite.tasks.data_order import RandomStream, Whole
-from suite.tasks.metrics import Bits
-from suite.tasks.pretraining.windows import TextsWithoutLabels
-from suite.tasks.task import Batch
+from bakeoff.models.interface import INPUTS, Answer, prefix_length
+from bakeoff.suite.tasks.data_order import RandomStream, Whole
+from bakeoff.suite.tasks.metrics import Bits
+from bakeoff.suite.tasks.pretraining.windows import TextsWithoutLabels
+from bakeoff.suite.tasks.task import Batch
 
 
 class DefinitionsNext(TextsWithoutLabels):

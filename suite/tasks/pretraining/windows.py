@@ -15,10 +15,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from suite.tasks.batch import joined
-from suite.tasks.data_order import RandomStream, Whole, held_out_stream
-from suite.tasks.metrics import Metric
-from suite.tasks.pretraining.corpora import (
+from bakeoff.suite.tasks.batch import joined
+from bakeoff.suite.tasks.data_order import RandomStream, Whole, held_out_stream
+from bakeoff.suite.tasks.metrics import Metric
+from bakeoff.suite.tasks.pretraining.corpora import (
     BEGIN,
     NUM_SYMBOLS,
     SOURCE,
@@ -26,7 +26,7 @@ from suite.tasks.pretraining.corpora import (
     Passages,
     passages,
 )
-from suite.tasks.task import Batch, Split, Task
+from bakeoff.suite.tasks.task import Batch, Split, Task
 
 ALL = ("wikipedia", "plays", "definitions", "sentences")
 NUM_HELD_OUT: Mapping[Split, int] = {"validation": 400, "test": 800}

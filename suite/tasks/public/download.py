@@ -25,9 +25,9 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.progress import DownloadColumn, Progress
 
-from suite.errors import REFUSED, UnavailableError, one_line
-from suite.tasks.public.sets import PublicSet
-from suite.tasks.task import TaskError
+from bakeoff.suite.errors import REFUSED, UnavailableError, one_line
+from bakeoff.suite.tasks.public.sets import PublicSet
+from bakeoff.suite.tasks.task import TaskError
 
 _BLOCK_BYTES = 1 << 20
 _SECONDS_WITHOUT_A_BYTE = 60.0

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from suite.errors import unknown_name
-from suite.tasks.task import DataSource, TaskError
+from bakeoff.suite.errors import unknown_name
+from bakeoff.suite.tasks.task import DataSource, TaskError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,10 +22,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import ClassVar
 
-from suite.tasks.bases.subwords import Subwords
-from suite.tasks.bases.translation import Pair, Pairs, Translation
-from suite.tasks.data_files import malformed, read_content
-from suite.tasks.task import DataSource
+from bakeoff.suite.tasks.bases.subwords import Subwords
+from bakeoff.suite.tasks.bases.translation import Pair, Pairs, Translation
+from bakeoff.suite.tasks.data_files import malformed, read_content
+from bakeoff.suite.tasks.task import DataSource
 
 SOURCE = DataSource(
     name="bible",

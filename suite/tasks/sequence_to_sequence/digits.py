@@ -29,12 +29,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.decoding import Decoder
-from models.interface import Input
-from suite.tasks.bases.generated import GeneratedTask, definition_source
-from suite.tasks.data_order import RandomStream
-from suite.tasks.sequence_metrics import ExactMatch
-from suite.tasks.task import UNSCORED, Batch, DataSource
+from bakeoff.models.decoding import Decoder
+from bakeoff.models.interface import Input
+from bakeoff.suite.tasks.bases.generated import GeneratedTask, definition_source
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.sequence_metrics import ExactMatch
+from bakeoff.suite.tasks.task import UNSCORED, Batch, DataSource
 
 VERSION = 1
 PADDING, START, END, ZERO = 0, 1, 2, 3  # the other digits follow zero

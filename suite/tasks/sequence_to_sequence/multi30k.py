@@ -26,11 +26,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import ClassVar
 
-from suite.tasks.bases.subwords import learnt
-from suite.tasks.bases.translation import NUM_SYMBOLS, Pair, Pairs, Translation
-from suite.tasks.data_files import malformed, read_verified
-from suite.tasks.public.sets import source_of
-from suite.tasks.task import DataSource
+from bakeoff.suite.tasks.bases.subwords import learnt
+from bakeoff.suite.tasks.bases.translation import NUM_SYMBOLS, Pair, Pairs, Translation
+from bakeoff.suite.tasks.data_files import malformed, read_verified
+from bakeoff.suite.tasks.public.sets import source_of
+from bakeoff.suite.tasks.task import DataSource
 
 SOURCE = source_of("multi30k")
 LANGUAGES = ("en", "de")

@@ -33,9 +33,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.tasks.data_order import Whole
-from suite.tasks.worlds.world import EXPERT, Moved, Numbers, World
-from suite.tasks.worlds.world_task import (
+from bakeoff.suite.tasks.data_order import Whole
+from bakeoff.suite.tasks.worlds.world import EXPERT, Moved, Numbers, World
+from bakeoff.suite.tasks.worlds.world_task import (
     BEST_TENTH,
     ONLY_EXPERT,
     ONLY_MEDIUM,

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.interface import ACTIONS, INPUTS, RETURNS, TIMES
-from suite.tasks.data_order import RandomStream, Whole
-from suite.tasks.task import UNSCORED, Batch
-from suite.tasks.worlds.world import OF_PLAYER, Numbers, World
+from bakeoff.models.interface import ACTIONS, INPUTS, RETURNS, TIMES
+from bakeoff.suite.tasks.data_order import RandomStream, Whole
+from bakeoff.suite.tasks.task import UNSCORED, Batch
+from bakeoff.suite.tasks.worlds.world import OF_PLAYER, Numbers, World
 
 
 @dataclass(frozen=True)

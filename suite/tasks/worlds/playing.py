@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.interface import ACTIONS, INPUTS, RETURNS, TIMES
-from suite.tasks.batch import UNSCORED, Batch
-from suite.tasks.data_order import Whole
-from suite.tasks.metrics import Acting, PlayedMetric, as_sums
-from suite.tasks.worlds.world import Numbers, World
+from bakeoff.models.interface import ACTIONS, INPUTS, RETURNS, TIMES
+from bakeoff.suite.tasks.batch import UNSCORED, Batch
+from bakeoff.suite.tasks.data_order import Whole
+from bakeoff.suite.tasks.metrics import Acting, PlayedMetric, as_sums
+from bakeoff.suite.tasks.worlds.world import Numbers, World
 
 
 class StepsPlayed:

@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.tasks.data_order import RandomStream, Whole
+from bakeoff.suite.tasks.data_order import RandomStream, Whole
 
 Numbers = NDArray[np.float64]
 Truths = NDArray[np.bool_]

@@ -10,8 +10,8 @@ held out   starts of episodes, each with its random numbers, and with a return t
            25, 50, 75 and 100 percent of the way from the lowest to the highest return of the mixed
            data of the world, to three places (``asked=0.883``), whatever data a task trains on
 score      the mean return that the model gets by playing when the highest one is asked for; see
-           `suite.tasks.worlds.playing`. Also the correlation of asked and got, and the return for
-           each return asked for: the nearer to that the better
+           `bakeoff.suite.tasks.worlds.playing`. Also the correlation of asked and got, and the
+           return for each return asked for: the nearer to that the better
 
 There is one departure: the paper pads before a window, and every task here after it. A causal model
 does not attend to padding after a window; for one without positions in its window, like the
@@ -28,13 +28,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.interface import ACTIONS, INPUTS, RETURNS, TIMES, Input
-from suite.tasks.bases.generated import definition_source
-from suite.tasks.data_order import RandomStream, Whole, held_out_stream
-from suite.tasks.task import UNSCORED, Batch, DataSource, Split, Task
-from suite.tasks.worlds.episodes import Episodes, draw_windows, play_out
-from suite.tasks.worlds.playing import AskedAndGot, ReturnGot
-from suite.tasks.worlds.world import EXPERT, PLAYERS, Numbers, World, draw_chances
+from bakeoff.models.interface import ACTIONS, INPUTS, RETURNS, TIMES, Input
+from bakeoff.suite.tasks.bases.generated import definition_source
+from bakeoff.suite.tasks.data_order import RandomStream, Whole, held_out_stream
+from bakeoff.suite.tasks.task import UNSCORED, Batch, DataSource, Split, Task
+from bakeoff.suite.tasks.worlds.episodes import Episodes, draw_windows, play_out
+from bakeoff.suite.tasks.worlds.playing import AskedAndGot, ReturnGot
+from bakeoff.suite.tasks.worlds.world import EXPERT, PLAYERS, Numbers, World, draw_chances
 
 VERSION = 2
 NUM_EPISODES = 1_000

@@ -17,14 +17,14 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend
 from torch.overrides import TorchFunctionMode
 
-from suite.events import Condition
+from bakeoff.suite.events import Condition
 
 
 class AttentionChoice(TorchFunctionMode):
     """A context that records the kernel that torch chooses for each attention.
 
     Attributes:
-        kernels: The names of the kernels, as in `models.kernels.attention_kernels`.
+        kernels: The names of the kernels, as in `bakeoff.models.kernels.attention_kernels`.
     """
 
     def __init__(self) -> None:

@@ -11,15 +11,15 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from models.decoding import Decoded, Decoder, generate
-from models.interface import CONTEXT, INPUTS, PENALTY, Outputs
-from suite.schema import Training
-from suite.tasks.data_order import chances_of
-from suite.tasks.metrics import Metric, PictureMetric, PlayedMetric
-from suite.tasks.sequence_metrics import SequenceMetric
-from suite.tasks.task import UNSCORED, Batch, Split, Task
-from suite.training.distillation import with_teacher, without_teacher
-from suite.training.tensor_io import Tensors, refuse_non_tensors
+from bakeoff.models.decoding import Decoded, Decoder, generate
+from bakeoff.models.interface import CONTEXT, INPUTS, PENALTY, Outputs
+from bakeoff.suite.schema import Training
+from bakeoff.suite.tasks.data_order import chances_of
+from bakeoff.suite.tasks.metrics import Metric, PictureMetric, PlayedMetric
+from bakeoff.suite.tasks.sequence_metrics import SequenceMetric
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Split, Task
+from bakeoff.suite.training.distillation import with_teacher, without_teacher
+from bakeoff.suite.training.tensor_io import Tensors, refuse_non_tensors
 
 
 class Engine(Protocol):
@@ -190,7 +190,7 @@ def _with_auxiliary(
     The penalty is the mean over examples, each weighted by its scored targets as in the loss, so
     that the parts of a batch add up.
     """
-    from suite.training.score_function import with_score
+    from bakeoff.suite.training.score_function import with_score
 
     loss = with_score(loss, outputs, batch, task, model, training)
     if PENALTY not in outputs.auxiliary:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.interface import Outputs
-from suite.tasks.batch import Batch
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.tasks.batch import Batch
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.interface import Outputs
-from models.model_spec import ModelSpec
-from suite.errors import CheckpointError
-from suite.schema import Training
-from suite.tasks.task import Batch, Split, Task
-from suite.training.engines.engine import (
+from bakeoff.models.interface import Outputs
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.suite.errors import CheckpointError
+from bakeoff.suite.schema import Training
+from bakeoff.suite.tasks.task import Batch, Split, Task
+from bakeoff.suite.training.engines.engine import (
     evaluate,
     in_evaluation_mode,
     learned_loss,
@@ -29,7 +29,7 @@ from suite.training.engines.engine import (
     shares_of,
     weights_of,
 )
-from suite.training.recipes import (
+from bakeoff.suite.training.recipes import (
     STATE_OF,
     WeightAverage,
     at_precision,
@@ -37,8 +37,8 @@ from suite.training.recipes import (
     schedule_of,
     why_other_state,
 )
-from suite.training.sampling import share_at, with_own_answers
-from suite.training.tensor_io import (
+from bakeoff.suite.training.sampling import share_at, with_own_answers
+from bakeoff.suite.training.tensor_io import (
     Tensors,
     read_json,
     read_tensors,
@@ -54,7 +54,7 @@ def _run_as_declared(model: nn.Module, device: str, precision: str) -> nn.Module
     spec = getattr(model, "spec", None)
     if not isinstance(spec, ModelSpec) or spec.runtime == "eager":
         return at_precision(model, precision, device)
-    from suite.training.engines.runtimes import prepared
+    from bakeoff.suite.training.engines.runtimes import prepared
 
     return prepared(model, spec.runtime, device, precision)
 
@@ -93,7 +93,8 @@ class LocalEngine:
             is_recorded: Whether whole steps are recorded on a GPU, if possible, and replayed.
 
         Raises:
-            suite.training.engines.runtimes.NoRuntime: if this machine cannot run it as declared.
+            bakeoff.suite.training.engines.runtimes.NoRuntime: if this machine cannot run it as
+            declared.
         """
         self.device, self._training, self._seed = device, training, seed
         self._teacher = teacher.to(device).eval() if teacher else None
@@ -107,7 +108,7 @@ class LocalEngine:
         self.attention_kernels = ""
 
     def _recording(self) -> Any:
-        from suite.training.engines.recording import RecordedSteps
+        from bakeoff.suite.training.engines.recording import RecordedSteps
 
         models = [each for each in (self._eager, self._teacher) if each is not None]
         return RecordedSteps(
@@ -133,7 +134,7 @@ class LocalEngine:
 
     def _asked(self, step: Callable[[Batch, Task], Tensor]) -> Callable[[Batch, Task], Tensor]:
         """Return the step, in which torch's choice of attention kernel is recorded once."""
-        from suite.training.engines.attention_choice import AttentionChoice
+        from bakeoff.suite.training.engines.attention_choice import AttentionChoice
 
         def first(batch: Batch, task: Task) -> Tensor:
             with AttentionChoice() as choice:
@@ -168,7 +169,7 @@ class LocalEngine:
 
     def _go_backward_jointly(self, batch: Batch, task: Task) -> Tensor:
         """Compute gradients of a loss that compares the examples of all parts; see `joint`."""
-        from suite.training.engines.joint import (
+        from bakeoff.suite.training.engines.joint import (
             divided,
             first_pass,
             joined,
@@ -200,7 +201,7 @@ class LocalEngine:
         if not self._training.adversarial_steps:
             yield self._loss(batch, task)[0]
             return
-        from suite.training.adversarial import adversarial_losses, passes_at
+        from bakeoff.suite.training.adversarial import adversarial_losses, passes_at
 
         passes = passes_at(self.schedule.last_epoch, self._training)
         yield from adversarial_losses(lambda moved: self._loss(moved, task), batch, task, passes)
@@ -219,7 +220,7 @@ class LocalEngine:
         return batch.through(at_precision(model, self._training.precision, self.device))
 
     def _with_own_answers(self, batch: Batch) -> Batch:
-        """Replace inputs by the model's own answers, as `suite.training.sampling` describes."""
+        """Replace inputs by the model's own answers, see `bakeoff.suite.training.sampling`."""
         step = self.schedule.last_epoch
         share = share_at(step, self._training)
         if not share:

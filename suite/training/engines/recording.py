@@ -28,13 +28,13 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
-from models.model_spec import ModelSpec
-from models.registry import architecture_class
-from suite.errors import CaptureFailed
-from suite.schema import Training
-from suite.tasks.batch import sendable
-from suite.tasks.task import Batch, Task
-from suite.training.engines.capturable import why_not_captured
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.models.registry import architecture_class
+from bakeoff.suite.errors import CaptureFailed
+from bakeoff.suite.schema import Training
+from bakeoff.suite.tasks.batch import sendable
+from bakeoff.suite.tasks.task import Batch, Task
+from bakeoff.suite.training.engines.capturable import why_not_captured
 
 Step = Callable[[Batch, Task], Tensor]
 Work = Callable[[], Tensor]

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.interface import Outputs
-from models.model_spec import Runtime
-from suite.training.recipes import at_precision
+from bakeoff.models.interface import Outputs
+from bakeoff.models.model_spec import Runtime
+from bakeoff.suite.training.recipes import at_precision
 
 _Signature = tuple[object, ...]
 

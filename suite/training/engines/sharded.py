@@ -31,11 +31,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from models.interface import Outputs
-from suite.errors import CheckpointError
-from suite.schema import Parallel, Training
-from suite.tasks.task import Batch, Metric, Split, Task
-from suite.training.engines.engine import (
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.errors import CheckpointError
+from bakeoff.suite.schema import Parallel, Training
+from bakeoff.suite.tasks.task import Batch, Metric, Split, Task
+from bakeoff.suite.training.engines.engine import (
     in_evaluation_mode,
     in_parts,
     learned_loss,
@@ -46,10 +46,10 @@ from suite.training.engines.engine import (
     weights_of,
     writes,
 )
-from suite.training.engines.sharded_checkpoint import read_tree, tensors_in, write_tree
-from suite.training.recipes import BETAS, decayed_apart, schedule_of
-from suite.training.sampling import share_at, with_own_answers
-from suite.training.tensor_io import (
+from bakeoff.suite.training.engines.sharded_checkpoint import read_tree, tensors_in, write_tree
+from bakeoff.suite.training.recipes import BETAS, decayed_apart, schedule_of
+from bakeoff.suite.training.sampling import share_at, with_own_answers
+from bakeoff.suite.training.tensor_io import (
     Tensors,
     read_tensors,
     refuse_misfit,
@@ -150,7 +150,7 @@ class ShardedEngine:
 
         The value is the loss of the whole batch, on all workers; see `joint`.
         """
-        from suite.training.engines.joint import (
+        from bakeoff.suite.training.engines.joint import (
             divided,
             first_pass,
             joined,

@@ -13,8 +13,8 @@ from typing import Any
 
 from torch import Tensor
 
-from suite.errors import CheckpointError
-from suite.training.tensor_io import read_json, read_tensors, write_json, write_tensors
+from bakeoff.suite.errors import CheckpointError
+from bakeoff.suite.training.tensor_io import read_json, read_tensors, write_json, write_tensors
 
 _SCALARS = (type(None), bool, int, float, str)
 

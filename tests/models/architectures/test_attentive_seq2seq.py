@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import ModelError, build_shapes
-from models.architectures import attentive_seq2seq
-from models.architectures.attentive_seq2seq import AttentiveSeq2Seq
-from models.kernels import alignment
-from models.kernels.gated_unit import GatedUnit
+from bakeoff.models import ModelError, build_shapes
+from bakeoff.models.architectures import attentive_seq2seq
+from bakeoff.models.architectures.attentive_seq2seq import AttentiveSeq2Seq
+from bakeoff.models.kernels import alignment
+from bakeoff.models.kernels.gated_unit import GatedUnit
 from tests.models.small_models import spec
 from tests.processor import needs_bf16_lstm
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Architecture, ModelError
-from models.interface import Input
+from bakeoff.models import Architecture, ModelError
+from bakeoff.models.interface import Input
 from tests.models.small_models import BATCH, DIM, LENGTH, SYMBOLS, build, inputs, spec
 
 MASK = torch.arange(LENGTH) < torch.tensor([[LENGTH], [5], [9]])

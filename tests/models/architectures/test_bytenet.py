@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Input, ModelError, ModelSpec
-from models.architectures import bytenet
-from models.architectures.bytenet import ByteNet
+from bakeoff.models import Input, ModelError, ModelSpec
+from bakeoff.models.architectures import bytenet
+from bakeoff.models.architectures.bytenet import ByteNet
 from tests.models.broken import broken
 
 DIM, DEPTH, SYMBOLS = 6, 2, 7

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import ModelError, ModelSpec, build_model, build_shapes
-from models.model_spec import Knob
-from models.vision.patches import patches
+from bakeoff.models import ModelError, ModelSpec, build_model, build_shapes
+from bakeoff.models.model_spec import Knob
+from bakeoff.models.vision.patches import patches
 
 SPEC = ModelSpec(
     architecture="cait",

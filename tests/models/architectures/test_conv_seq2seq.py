@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Input, ModelError, ModelSpec
-from models.architectures import conv_seq2seq
-from models.architectures.conv_seq2seq import ConvSeq2Seq
+from bakeoff.models import Input, ModelError, ModelSpec
+from bakeoff.models.architectures import conv_seq2seq
+from bakeoff.models.architectures.conv_seq2seq import ConvSeq2Seq
 from tests.models.broken import broken
 
 DIM, DEPTH, SYMBOLS = 6, 2, 7

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import Architecture, ModelSpec, build_model
-from models.interface import Outputs
-from models.vision.patches import patches
+from bakeoff.models import Architecture, ModelSpec, build_model
+from bakeoff.models.interface import Outputs
+from bakeoff.models.vision.patches import patches
 
 SPEC = ModelSpec(
     architecture="deit",

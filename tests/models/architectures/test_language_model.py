@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from models import MIXERS, ModelError, mixer_class
+from bakeoff.models import MIXERS, ModelError, mixer_class
 from tests.models.small_models import BATCH, DIM, LENGTH, SYMBOLS, build, inputs, spec
 
 BOTH = ["language_model", "masked_language_model"]

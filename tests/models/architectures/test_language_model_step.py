@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import MIXERS, POSITIONS, ModelError, ModelSpec, build_shapes, mixer_class
+from bakeoff.models import MIXERS, POSITIONS, ModelError, ModelSpec, build_shapes, mixer_class
 from tests.models.small_models import BATCH, LENGTH, SYMBOLS, build, inputs, spec
 
 STEPPERS = [name for name in MIXERS if mixer_class(name).supports_step]

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import ModelError, ModelSpec, build_model, build_shapes
-from models.architectures.levit import LeViT
-from models.initialisation import declared
-from models.interface import Outputs
-from models.vision.biased_attention import BiasedAttention, HardswishMLP
+from bakeoff.models import ModelError, ModelSpec, build_model, build_shapes
+from bakeoff.models.architectures.levit import LeViT
+from bakeoff.models.initialisation import declared
+from bakeoff.models.interface import Outputs
+from bakeoff.models.vision.biased_attention import BiasedAttention, HardswishMLP
 
 SIZES = {"dims": "8-12-16", "depths": "1-2-1", "heads": "1-3-2", "key_dim": 4, "halvings": 1}
 SPEC = ModelSpec(

@@ -3,9 +3,16 @@
 import pytest
 import torch
 
-from models import MIXERS, ModelError, ModelSpec, architecture_class, build_model, mixer_class
-from models.architectures.mixer_alone import CausalMixerAlone, MixerAlone
-from models.registry import ARCHITECTURES, BARE_ARCHITECTURES
+from bakeoff.models import (
+    MIXERS,
+    ModelError,
+    ModelSpec,
+    architecture_class,
+    build_model,
+    mixer_class,
+)
+from bakeoff.models.architectures.mixer_alone import CausalMixerAlone, MixerAlone
+from bakeoff.models.registry import ARCHITECTURES, BARE_ARCHITECTURES
 from tests.models.small_models import build, sees, spec
 
 DIM, LENGTH = 16, 33

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from models import build_model
+from bakeoff.models import build_model
 from tests.models.small_models import BATCH, DIM, SYMBOLS, build, inputs, spec
 
 KINDS = ["tokens", "vectors"]

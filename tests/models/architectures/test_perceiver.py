@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import ModelError, build_shapes, mixer_class
-from models.architectures.perceiver import CrossAttend, Perceiver, Stage, fourier_features
-from models.stack import Block
+from bakeoff.models import ModelError, build_shapes, mixer_class
+from bakeoff.models.architectures.perceiver import CrossAttend, Perceiver, Stage, fourier_features
+from bakeoff.models.stack import Block
 from tests.models.small_models import build, inputs, spec
 
 SMALL: dict[str, Any] = {"latents": 5, "cross_attends": 3, "bands": 3, "dim": 8, "length": 9}

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, cross_entropy, max_pool2d
 
-from models import ModelError, ModelSpec, architecture_class, build_model, build_shapes
-from models.architectures.resnet import ResNet
-from models.vision.map_attention import AugmentedConvolution, NonLocal
-from models.vision.residual_network import ResidualBlock
+from bakeoff.models import ModelError, ModelSpec, architecture_class, build_model, build_shapes
+from bakeoff.models.architectures.resnet import ResNet
+from bakeoff.models.vision.map_attention import AugmentedConvolution, NonLocal
+from bakeoff.models.vision.residual_network import ResidualBlock
 from tests.models.full_size import full_size
 
 SPEC = ModelSpec(

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import Input, ModelError, ModelSpec, build_model, build_shapes
-from models.architectures.seq2seq import ChoGRULayer, Seq2Seq, SourceSummary
+from bakeoff.models import Input, ModelError, ModelSpec, build_model, build_shapes
+from bakeoff.models.architectures.seq2seq import ChoGRULayer, Seq2Seq, SourceSummary
 from tests.processor import needs_bf16_lstm
 
 DIM, DEPTH, SYMBOLS, SOURCE, TARGET = 6, 2, 7, 5, 4

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import ModelError, build_shapes
-from models.architectures.shared_workspace import SharedWorkspace, Workspace, largest
+from bakeoff.models import ModelError, build_shapes
+from bakeoff.models.architectures.shared_workspace import SharedWorkspace, Workspace, largest
 from tests.models.small_models import DIM, LENGTH, build, inputs, spec
 
 TOKENS = inputs(spec("shared_workspace"))

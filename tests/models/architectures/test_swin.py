@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Architecture, ModelError, ModelSpec, build_model
-from models.architectures.swin import PatchMerging
-from models.sublayers import StackConfig
+from bakeoff.models import Architecture, ModelError, ModelSpec, build_model
+from bakeoff.models.architectures.swin import PatchMerging
+from bakeoff.models.sublayers import StackConfig
 
 BOTH = pytest.mark.parametrize("name", ["swin", "swin_v2"])
 

@@ -8,10 +8,18 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import MIXERS, Input, ModelError, ModelSpec, build_model, build_shapes, mixer_class
-from models.architectures.translator import Translator
-from models.decoding import Decoder, beam_search, generate
-from reports.literature.csv import rows_of
+from bakeoff.models import (
+    MIXERS,
+    Input,
+    ModelError,
+    ModelSpec,
+    build_model,
+    build_shapes,
+    mixer_class,
+)
+from bakeoff.models.architectures.translator import Translator
+from bakeoff.models.decoding import Decoder, beam_search, generate
+from bakeoff.reports.literature.csv import rows_of
 
 DIM, DEPTH, SYMBOLS, SOURCE, TARGET = 16, 2, 11, 9, 7
 MASK = torch.tensor([[True] * 9, [True] * 4 + [False] * 5, [False] * 9])

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import ModelError, ModelSpec, build_model, build_shapes
-from models.vision.patches import patches
+from bakeoff.models import ModelError, ModelSpec, build_model, build_shapes
+from bakeoff.models.vision.patches import patches
 
 SPEC = ModelSpec(
     architecture="vit",

@@ -9,8 +9,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import ModelError, ModelSpec, Outputs, architecture_class, build_model, build_shapes
-from models.model_spec import Knob
+from bakeoff.models import (
+    ModelError,
+    ModelSpec,
+    Outputs,
+    architecture_class,
+    build_model,
+    build_shapes,
+)
+from bakeoff.models.model_spec import Knob
 
 SPEC = ModelSpec(
     architecture="volo",

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from models import ModelError, build_mixer
-from models.kernels import attention_kernels
+from bakeoff.models import ModelError, build_mixer
+from bakeoff.models.kernels import attention_kernels
 from tests.models.small_models import tokens
 
 FLASH = "_scaled_dot_product_flash_attention_for_cpu"

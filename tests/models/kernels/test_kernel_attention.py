@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.kernels.kernel_attention import Features, over_all, over_past, sums_before
+from bakeoff.models.kernels.kernel_attention import Features, over_all, over_past, sums_before
 from tests.models.small_models import OperationNames
 
 CHUNKS = (1, 2, 7, 64, 1000)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import ModelError
-from models.kernels.long_convolution import (
+from bakeoff.models import ModelError
+from bakeoff.models.kernels.long_convolution import (
     SHORT,
     long_convolution,
     long_convolution_bytes,

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.kernels.matrix_state import Streams, empty_state, one_step, recurrent
-from models.kernels.state_chunks import chunked
+from bakeoff.models.kernels.matrix_state import Streams, empty_state, one_step, recurrent
+from bakeoff.models.kernels.state_chunks import chunked
 
 SETTINGS = list(product([None, 1, 4], [False, True], [False, True]))
 settings = pytest.mark.parametrize(("decay", "has_strength", "has_delta"), SETTINGS)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import build_mixer
-from models.kernels import recurrence
+from bakeoff.models import build_mixer
+from bakeoff.models.kernels import recurrence
 
 BATCH, TIME, DIM = 4, 6, 3
 LENGTHS = torch.tensor([6, 0, 1, 4])

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.kernels.matrix_state import Streams, empty_state, recurrent
-from models.kernels.removal_state import (
+from bakeoff.models.kernels.matrix_state import Streams, empty_state, recurrent
+from bakeoff.models.kernels.removal_state import (
     LONGEST,
     STEEPEST,
     RemovalStreams,

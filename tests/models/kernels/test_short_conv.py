@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.kernels.short_conv import depthwise
+from bakeoff.models.kernels.short_conv import depthwise
 
 BATCH, TIME, CHANNELS = 2, 7, 3
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from models import Mixer, ModelError, build_mixer
+from bakeoff.models import Mixer, ModelError, build_mixer
 from tests.models.small_models import tokens
 
 names = pytest.mark.parametrize("name", ["conv", "dilated_conv", "separable_conv", "gated_conv"])

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from models import build_mixer
-from models.kernels.softmax_attention import draw_projections, merge_heads, split_heads
-from suite.probes.tensor_bytes import growth_bytes
+from bakeoff.models import build_mixer
+from bakeoff.models.kernels.softmax_attention import draw_projections, merge_heads, split_heads
+from bakeoff.suite.probes.tensor_bytes import growth_bytes
 from tests.models.small_models import stepped, tokens
 
 

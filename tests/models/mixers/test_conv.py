@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from models import build_mixer
+from bakeoff.models import build_mixer
 
 
 @pytest.mark.parametrize("is_causal", [False, True])

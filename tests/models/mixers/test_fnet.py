@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import build_mixer
+from bakeoff.models import build_mixer
 from tests.models.small_models import tokens
 
 

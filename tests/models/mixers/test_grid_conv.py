@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from models import Mixer, ModelError, ModelSpec, build_mixer, build_model
+from bakeoff.models import Mixer, ModelError, ModelSpec, build_mixer, build_model
 
 
 def on_grid(rows: int, columns: int, **knobs: int) -> Mixer:

@@ -2,7 +2,7 @@
 
 import torch
 
-from models import Mixer, build_mixer
+from bakeoff.models import Mixer, build_mixer
 from tests.models.small_models import tokens
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Mixer, ModelError, build_mixer
-from models.initialisation import declared
+from bakeoff.models import Mixer, ModelError, build_mixer
+from bakeoff.models.initialisation import declared
 
 
 def mixer(is_causal: bool = True, max_length: int = 100, **knobs: object) -> Mixer:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from models import Mixer, build_mixer
+from bakeoff.models import Mixer, build_mixer
 from tests.models.small_models import tokens
 
 

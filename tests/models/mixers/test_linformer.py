@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from models import Mixer, build_mixer
+from bakeoff.models import Mixer, build_mixer
 from tests.models import small_models
 
 tokens = partial(small_models.tokens, 12)

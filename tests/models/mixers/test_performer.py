@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Mixer, build_mixer
-from models.mixers.performer import draw_directions
+from bakeoff.models import Mixer, build_mixer
+from bakeoff.models.mixers.performer import draw_directions
 from tests.models.small_models import stepped, tokens
 
 WIDTH = 8

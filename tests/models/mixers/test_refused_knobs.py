@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from models import ModelError, build_mixer
+from bakeoff.models import ModelError, build_mixer
 
 
 @pytest.mark.parametrize(

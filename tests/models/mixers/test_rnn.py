@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from models import build_mixer
+from bakeoff.models import build_mixer
 
 
 def test_without_a_way_back_there_is_no_memory() -> None:

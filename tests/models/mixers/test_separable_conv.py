@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from models import build_mixer
+from bakeoff.models import build_mixer
 
 
 @pytest.mark.parametrize("is_causal", [False, True])

@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 import torch
 
-from models import POSITIONS, ModelError, position_class
-from models.positions.absolute import (
+from bakeoff.models import POSITIONS, ModelError, position_class
+from bakeoff.models.positions.absolute import (
     LearnedPosition,
     NoPosition,
     Position,
     SinusoidalPosition,
     sinusoids,
 )
-from models.registry import relative_position
+from bakeoff.models.registry import relative_position
 
 
 def test_sinusoids_are_the_papers_formula() -> None:

@@ -3,8 +3,13 @@
 import pytest
 import torch
 
-from models import build_mixer
-from models.positions.relative import ALiBiPosition, RotaryPosition, ShawPosition, T5Position
+from bakeoff.models import build_mixer
+from bakeoff.models.positions.relative import (
+    ALiBiPosition,
+    RotaryPosition,
+    ShawPosition,
+    T5Position,
+)
 
 
 def vectors(length: int, width: int = 8, seed: int = 1) -> torch.Tensor:

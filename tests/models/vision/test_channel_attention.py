@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.vision.channel_attention import (
+from bakeoff.models.vision.channel_attention import (
     CBAM,
     ChannelAttentionConfig,
     SqueezeExcitation,

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.sublayers import FeedForward, StackConfig
-from models.vision.class_attention import ClassAttention, ClassBlock
+from bakeoff.models.sublayers import FeedForward, StackConfig
+from bakeoff.models.vision.class_attention import ClassAttention, ClassBlock
 from tests.models.small_models import tokens
 
 DIM, HEADS = 8, 2

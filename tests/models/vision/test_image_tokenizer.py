@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models.errors import ModelError
-from models.initialisation import PartSeeds
-from models.interface import Input
-from models.vision.image_tokenizer import (
+from bakeoff.models.errors import ModelError
+from bakeoff.models.initialisation import PartSeeds
+from bakeoff.models.interface import Input
+from bakeoff.models.vision.image_tokenizer import (
     ImageTokenizer,
     ImageTokenizerConfig,
     check_image_tokenizer,

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models import ModelError
-from models.vision.map_attention import (
+from bakeoff.models import ModelError
+from bakeoff.models.vision.map_attention import (
     AugmentedConvolution,
     DistanceLogits,
     GlobalMapAttention,

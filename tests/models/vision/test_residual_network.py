@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import torch
-from models import ModelSpec, build_model
+from bakeoff.models import ModelSpec, build_model
 torch.set_num_threads(1)
 model = build_model(ModelSpec(
     architecture="resnet", dim={width}, length=48 * 48, grid=(48, 48), input_kind="image",

@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 
-from reports.analysis.cost import cost_column, setting, step_times, training_seconds, variant_costs
-from reports.document import Column
-from reports.results.frame import results_frame
-from reports.results.series import all_series
-from reports.tables.comparison import comparison_table
-from suite.schema import About, MetricSpec
+from bakeoff.reports.analysis.cost import (
+    cost_column,
+    setting,
+    step_times,
+    training_seconds,
+    variant_costs,
+)
+from bakeoff.reports.document import Column
+from bakeoff.reports.results.frame import results_frame
+from bakeoff.reports.results.series import all_series
+from bakeoff.reports.tables.comparison import comparison_table
+from bakeoff.suite.schema import About, MetricSpec
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import known, series_of
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from reports.analysis.crossover import Crossover, CrossoverKind, crossover
-from reports.analysis.time_comparison import DifferentEnvironments
-from reports.stats.intervals import Estimate
+from bakeoff.reports.analysis.crossover import Crossover, CrossoverKind, crossover
+from bakeoff.reports.analysis.time_comparison import DifferentEnvironments
+from bakeoff.reports.stats.intervals import Estimate
 from tests.reports.made_growth import LENGTHS, counted, growth, reading, timed
 
 Law = Callable[[float], float]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from reports.analysis.exponent import exponent, growth_means, slope_over, which_growth
+from bakeoff.reports.analysis.exponent import exponent, growth_means, slope_over, which_growth
 from tests.reports.made_growth import LENGTHS, counted, growth, timed
 
 LAWS = {

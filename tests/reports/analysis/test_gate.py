@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from reports.analysis.verdict import ClaimOutcome, Verdict, judged_together, verdict
-from reports.results.frame import results_frame
-from reports.results.series import Series, all_series, compared, without_controls
-from reports.tables.comparison import comparison_table
-from suite.schema import About, ClaimSpec, MetricSpec
+from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict, judged_together, verdict
+from bakeoff.reports.results.frame import results_frame
+from bakeoff.reports.results.series import Series, all_series, compared, without_controls
+from bakeoff.reports.tables.comparison import comparison_table
+from bakeoff.suite.schema import About, ClaimSpec, MetricSpec
 from tests.reports import conftest as synthetic
 
 BITS = MetricSpec(name="bits", unit="bit", better="lower")

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reports.analysis.power import power_in_words
-from reports.stats.significance import num_seeds_to_find, power, smallest_effect
-from suite.schema import ClaimSpec
+from bakeoff.reports.analysis.power import power_in_words
+from bakeoff.reports.stats.significance import num_seeds_to_find, power, smallest_effect
+from bakeoff.suite.schema import ClaimSpec
 from tests.reports.analysis.test_gate import BETTER, GOOD, measured
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reports.analysis.theory_gap import (
+from bakeoff.reports.analysis.theory_gap import (
     FLOPS,
     MEMORY,
     PATH,
@@ -22,8 +22,8 @@ from reports.analysis.theory_gap import (
     table_one,
     theory_gaps,
 )
-from reports.results.length_sweep import Axis, Growth
-from suite.schema import MixerFacts
+from bakeoff.reports.results.length_sweep import Axis, Growth
+from bakeoff.suite.schema import MixerFacts
 from tests.reports import conftest as synthetic
 from tests.reports.made_growth import HERE, LENGTHS, counted, growth, timed
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reports.analysis.time_comparison import (
+from bakeoff.reports.analysis.time_comparison import (
     DifferentEnvironments,
     TimeComparison,
     TimeOutcome,
@@ -18,8 +18,8 @@ from reports.analysis.time_comparison import (
     judge_ratio,
     smallest_detectable_effect,
 )
-from reports.results.reading import resolution_of
-from suite.schema import Status
+from bakeoff.reports.results.reading import resolution_of
+from bakeoff.suite.schema import Status
 from tests.reports.conftest import known
 from tests.reports.made_growth import HERE, reading, readings
 

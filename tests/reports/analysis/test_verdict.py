@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reports.analysis.claim_data import evidence, smallest_levels
-from reports.analysis.verdict import ClaimOutcome, Verdict, judge, judged_together, verdict
-from reports.results.frame import results_frame
-from reports.results.series import all_series
-from reports.stats.intervals import Estimate, mean_interval, smallest_level
-from reports.stats.significance import smallest_effect
-from suite.schema import ClaimSpec, Provenance, Registration
+from bakeoff.reports.analysis.claim_data import evidence, smallest_levels
+from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict, judge, judged_together, verdict
+from bakeoff.reports.results.frame import results_frame
+from bakeoff.reports.results.series import all_series
+from bakeoff.reports.stats.intervals import Estimate, mean_interval, smallest_level
+from bakeoff.reports.stats.significance import smallest_effect
+from bakeoff.suite.schema import ClaimSpec, Provenance, Registration
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import known
 from tests.reports.simulated import Case

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from reports.analysis.theory_gap import table_one
-from reports.document import Table
-from reports.export.printers import latex_text, to_latex
-from reports.render import render
-from reports.results.length_sweep import growths
-from reports.tables.comparison import comparison_table
-from reports.tables.exponents import exponents_table
+from bakeoff.reports.analysis.theory_gap import table_one
+from bakeoff.reports.document import Table
+from bakeoff.reports.export.printers import latex_text, to_latex
+from bakeoff.reports.render import render
+from bakeoff.reports.results.length_sweep import growths
+from bakeoff.reports.tables.comparison import comparison_table
+from bakeoff.reports.tables.exponents import exponents_table
 from tests.reports import conftest as synthetic
 from tests.reports import hostile, mixers_alone
 from tests.reports.conftest import series_of

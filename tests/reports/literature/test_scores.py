@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-import reports
-from reports.document import Exhibit
-from reports.literature.scores import Counterpart, counterparts, published_exhibit
-from reports.results.frame import results_frame
-from reports.results.series import all_series
-from reports.view import Sweep
-from suite.planning.knobs import with_defaults
-from suite.planning.loader import find, shipped
-from suite.planning.variants import Baseline, variants_of
-from suite.schema import About
+from bakeoff import reports
+from bakeoff.reports.document import Exhibit
+from bakeoff.reports.literature.scores import Counterpart, counterparts, published_exhibit
+from bakeoff.reports.results.frame import results_frame
+from bakeoff.reports.results.series import all_series
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.planning.knobs import with_defaults
+from bakeoff.suite.planning.loader import find, shipped
+from bakeoff.suite.planning.variants import Baseline, variants_of
+from bakeoff.suite.schema import About
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
 from tests.reports.conftest import ends, known, series_of, t_interval

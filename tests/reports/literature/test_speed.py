@@ -7,11 +7,11 @@ from functools import cache
 
 import pytest
 
-from reports.document import Row, Table
-from reports.literature.csv import CONDITIONS, rows_of
-from reports.literature.speed import printed, published_table
-from reports.results.length_sweep import growths
-from suite.schema import About, MixerFacts, Provenance
+from bakeoff.reports.document import Row, Table
+from bakeoff.reports.literature.csv import CONDITIONS, rows_of
+from bakeoff.reports.literature.speed import printed, published_table
+from bakeoff.reports.results.length_sweep import growths
+from bakeoff.suite.schema import About, MixerFacts, Provenance
 from tests.reports import mixers_alone
 from tests.reports.conftest import known
 from tests.reports.mixers_alone import whole

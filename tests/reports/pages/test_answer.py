@@ -7,16 +7,16 @@ from statistics import fmean
 
 import pytest
 
-from reports.analysis.verdict import verdict
-from reports.pages.ablation import page
-from reports.pages.answer import MOST_DRAWN, Answer, answer, best_in_words
-from reports.plots import scores
-from reports.results.frame import curves_frame, results_frame
-from reports.results.series import all_series, without_controls
-from reports.stats.intervals import mean_interval, paired_differences
-from reports.tables.comparison import primary
-from reports.view import Sweep, read_sweep
-from suite.schema import MIXER_ALONE, ClaimSpec
+from bakeoff.reports.analysis.verdict import verdict
+from bakeoff.reports.pages.ablation import page
+from bakeoff.reports.pages.answer import MOST_DRAWN, Answer, answer, best_in_words
+from bakeoff.reports.plots import scores
+from bakeoff.reports.results.frame import curves_frame, results_frame
+from bakeoff.reports.results.series import all_series, without_controls
+from bakeoff.reports.stats.intervals import mean_interval, paired_differences
+from bakeoff.reports.tables.comparison import primary
+from bakeoff.reports.view import Sweep, read_sweep
+from bakeoff.suite.schema import MIXER_ALONE, ClaimSpec
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone, shipped
 from tests.reports.conftest import known

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from reports.pages.failures import FailureGroup, failure_groups
-from reports.results.frame import results_frame
-from reports.results.series import all_series, beside_scores
-from reports.view import Sweep, read_sweep
-from suite.schema import LEARNING_RATE, QUALITY
+from bakeoff.reports.pages.failures import FailureGroup, failure_groups
+from bakeoff.reports.results.frame import results_frame
+from bakeoff.reports.results.series import all_series, beside_scores
+from bakeoff.reports.view import Sweep, read_sweep
+from bakeoff.suite.schema import LEARNING_RATE, QUALITY
 from tests.conftest import ROOT
 from tests.reports import conftest as synthetic
 

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from reports.document import Column, Entry, Exhibit, Row, Section, Table
-from reports.export.templating import html_templates, markdown_templates
-from reports.pages.ablation import page
-from reports.pages.summary import MOST_WORDS, folded
-from reports.plots import heatmaps, line_chart, scores
+from bakeoff.reports.document import Column, Entry, Exhibit, Row, Section, Table
+from bakeoff.reports.export.templating import html_templates, markdown_templates
+from bakeoff.reports.pages.ablation import page
+from bakeoff.reports.pages.summary import MOST_WORDS, folded
+from bakeoff.reports.plots import heatmaps, line_chart, scores
 from tests.reports import shipped
 
 LIMIT = 3_000  # words of a page that a reader sees unfolded

@@ -11,13 +11,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reports.document import Section
-from reports.pages.ablation import Page, page
-from reports.pages.mixers import controls_section, main_environment, mixers_section
-from reports.render import render
-from reports.results.frame import curves_frame
-from reports.view import Sweep
-from suite.schema import CONTROLS, MIXER_ALONE, Provenance
+from bakeoff.reports.document import Section
+from bakeoff.reports.pages.ablation import Page, page
+from bakeoff.reports.pages.mixers import controls_section, main_environment, mixers_section
+from bakeoff.reports.render import render
+from bakeoff.reports.results.frame import curves_frame
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import CONTROLS, MIXER_ALONE, Provenance
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
 from tests.reports.conftest import known

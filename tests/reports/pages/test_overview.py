@@ -11,15 +11,15 @@ from html import unescape
 
 import pytest
 
-from reports.analysis.verdict import ClaimOutcome
-from reports.export.templating import html_templates, markdown_templates
-from reports.pages import ablation as ablation_page
-from reports.pages import answer as answer_page
-from reports.pages.ablation import page
-from reports.pages.overview import overview
-from reports.results.frame import curves_frame, results_frame
-from reports.view import Sweep
-from suite.schema import ClaimSpec
+from bakeoff.reports.analysis.verdict import ClaimOutcome
+from bakeoff.reports.export.templating import html_templates, markdown_templates
+from bakeoff.reports.pages import ablation as ablation_page
+from bakeoff.reports.pages import answer as answer_page
+from bakeoff.reports.pages.ablation import page
+from bakeoff.reports.pages.overview import overview
+from bakeoff.reports.results.frame import curves_frame, results_frame
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import ClaimSpec
 from tests.reports import conftest as synthetic
 
 NUM_OVERVIEWS, NUM_CLAIMS = 8, 8

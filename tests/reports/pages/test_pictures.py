@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from reports.document import Drawing
-from reports.pages.ablation import page
-from reports.pages.pictures import opening_picture
-from reports.pages.samples import sample_sections
-from reports.render import render
-from reports.results.frame import about_from_json, about_to_json
-from reports.results.samples import pictures
-from suite.schema import About, Sample
+from bakeoff.reports.document import Drawing
+from bakeoff.reports.pages.ablation import page
+from bakeoff.reports.pages.pictures import opening_picture
+from bakeoff.reports.pages.samples import sample_sections
+from bakeoff.reports.render import render
+from bakeoff.reports.results.frame import about_from_json, about_to_json
+from bakeoff.reports.results.samples import pictures
+from bakeoff.suite.schema import About, Sample
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import known
 

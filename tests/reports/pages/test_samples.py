@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from reports.document import Exhibit, Section
-from reports.export.printers import to_csv, to_latex, to_markdown
-from reports.pages.samples import sample_sections
-from suite.schema import About, Sample
+from bakeoff.reports.document import Exhibit, Section
+from bakeoff.reports.export.printers import to_csv, to_latex, to_markdown
+from bakeoff.reports.pages.samples import sample_sections
+from bakeoff.suite.schema import About, Sample
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import known
 

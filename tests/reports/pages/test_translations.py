@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from reports.document import Section
-from reports.export.printers import to_csv, to_latex, to_markdown
-from reports.pages.samples import sample_sections
-from reports.plots.alignments import readable_words
-from reports.render import render
-from reports.results.frame import about_from_json, about_to_json
-from reports.sections.axis_series import axis_exhibits
-from suite.schema import About, Sample
+from bakeoff.reports.document import Section
+from bakeoff.reports.export.printers import to_csv, to_latex, to_markdown
+from bakeoff.reports.pages.samples import sample_sections
+from bakeoff.reports.plots.alignments import readable_words
+from bakeoff.reports.render import render
+from bakeoff.reports.results.frame import about_from_json, about_to_json
+from bakeoff.reports.sections.axis_series import axis_exhibits
+from bakeoff.suite.schema import About, Sample
 from tests.reports import made_translation as made
 from tests.reports.conftest import known, series_of
 

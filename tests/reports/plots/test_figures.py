@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from reports.document import Drawing
-from reports.plots.learning_curves import curves_figure, learning_curves
-from reports.plots.line_chart import spread
-from reports.plots.scores import score_figure
-from reports.plots.style import GREY, MAX_LINES, label, line_look, marker
-from reports.results.frame import curves_frame, results_frame
-from reports.view import Sweep
+from bakeoff.reports.document import Drawing
+from bakeoff.reports.plots.learning_curves import curves_figure, learning_curves
+from bakeoff.reports.plots.line_chart import spread
+from bakeoff.reports.plots.scores import score_figure
+from bakeoff.reports.plots.style import GREY, MAX_LINES, label, line_look, marker
+from bakeoff.reports.results.frame import curves_frame, results_frame
+from bakeoff.reports.view import Sweep
 from tests.reports import conftest as synthetic
 from tests.reports import hostile
 from tests.reports.conftest import judged, known

@@ -7,8 +7,8 @@ import math
 import pandas as pd
 import pytest
 
-from reports.plots.learning_curves import Curves, learning_curves
-from reports.view import Sweep
+from bakeoff.reports.plots.learning_curves import Curves, learning_curves
+from bakeoff.reports.view import Sweep
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import judged, known
 

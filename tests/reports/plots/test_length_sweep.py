@@ -9,14 +9,14 @@ from functools import cache
 
 import pytest
 
-from reports.analysis.crossover import crossover
-from reports.analysis.time_comparison import compare
-from reports.document import Drawing
-from reports.plots.length_sweep import crossover_figure, growth_figure
-from reports.results.length_sweep import Growth, find, growths
-from reports.stats.intervals import as_ratio
-from reports.view import Sweep
-from suite.schema import Status
+from bakeoff.reports.analysis.crossover import crossover
+from bakeoff.reports.analysis.time_comparison import compare
+from bakeoff.reports.document import Drawing
+from bakeoff.reports.plots.length_sweep import crossover_figure, growth_figure
+from bakeoff.reports.results.length_sweep import Growth, find, growths
+from bakeoff.reports.stats.intervals import as_ratio
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import Status
 from tests.reports import mixers_alone
 from tests.reports.conftest import known
 from tests.reports.mixers_alone import whole

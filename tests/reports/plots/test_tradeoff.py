@@ -10,14 +10,14 @@ from functools import cache
 
 import pytest
 
-from reports.document import Drawing, Exhibit, View
-from reports.pages.ablation import page
-from reports.plots.tradeoff import pareto_front, state_figure, tradeoff_exhibit
-from reports.results.frame import results_frame
-from reports.results.series import Series, all_series
-from reports.tables.comparison import primary
-from reports.view import Sweep
-from suite.schema import About, MetricSpec, MixerFacts
+from bakeoff.reports.document import Drawing, Exhibit, View
+from bakeoff.reports.pages.ablation import page
+from bakeoff.reports.plots.tradeoff import pareto_front, state_figure, tradeoff_exhibit
+from bakeoff.reports.results.frame import results_frame
+from bakeoff.reports.results.series import Series, all_series
+from bakeoff.reports.tables.comparison import primary
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import About, MetricSpec, MixerFacts
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
 from tests.reports.conftest import TASKS, judged, known, series_of

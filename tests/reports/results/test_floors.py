@@ -14,20 +14,20 @@ from xml.etree import ElementTree as ET
 import pytest
 from matplotlib.figure import Figure
 
-from reports.compare import Selection, compare_selections
-from reports.document import Drawing, Table
-from reports.export.printers import to_csv, to_latex, to_markdown
-from reports.pages.ablation import page
-from reports.pages.failures import failure_groups
-from reports.plots import scores
-from reports.plots.scores import score_figure
-from reports.plots.style import drawing_style
-from reports.render import render
-from reports.results.frame import FrameError, about_from_json, about_to_json, results_frame
-from reports.results.series import Series, without_controls
-from reports.tables.comparison import comparison_table, primary
-from reports.view import Sweep
-from suite.schema import About
+from bakeoff.reports.compare import Selection, compare_selections
+from bakeoff.reports.document import Drawing, Table
+from bakeoff.reports.export.printers import to_csv, to_latex, to_markdown
+from bakeoff.reports.pages.ablation import page
+from bakeoff.reports.pages.failures import failure_groups
+from bakeoff.reports.plots import scores
+from bakeoff.reports.plots.scores import score_figure
+from bakeoff.reports.plots.style import drawing_style
+from bakeoff.reports.render import render
+from bakeoff.reports.results.frame import FrameError, about_from_json, about_to_json, results_frame
+from bakeoff.reports.results.series import Series, without_controls
+from bakeoff.reports.tables.comparison import comparison_table, primary
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import About
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import known, series_of
 

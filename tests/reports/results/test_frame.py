@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reports.results.frame import (
+from bakeoff.reports.results.frame import (
     CURVE_COLUMNS,
     RESULT_COLUMNS,
     FrameError,
@@ -21,8 +21,8 @@ from reports.results.frame import (
     results_frame,
     to_parquet_bytes,
 )
-from reports.view import Sweep, read_sweep
-from suite.schema import Status
+from bakeoff.reports.view import Sweep, read_sweep
+from bakeoff.suite.schema import Status
 from tests.reports import conftest as synthetic
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from reports.results.frame import results_frame
-from reports.results.length_sweep import Growth, find, growths, measured_in, place_label
-from reports.results.series import is_bound
-from suite.schema import BASELINE_AGAIN, MIXER_ALONE, MetricSpec
+from bakeoff.reports.results.frame import results_frame
+from bakeoff.reports.results.length_sweep import Growth, find, growths, measured_in, place_label
+from bakeoff.reports.results.series import is_bound
+from bakeoff.suite.schema import BASELINE_AGAIN, MIXER_ALONE, MetricSpec
 from tests.reports import conftest as synthetic
 
 SECONDS = MetricSpec(name="forward_seconds", unit="s", better="lower")

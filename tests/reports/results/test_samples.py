@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reports.results.samples import Matrix, at_distance, head_focus, matrices, of_heads
-from suite.schema import Sample
+from bakeoff.reports.results.samples import Matrix, at_distance, head_focus, matrices, of_heads
+from bakeoff.suite.schema import Sample
 from tests.reports.conftest import known
 
 SIZE = 16

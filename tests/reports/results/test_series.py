@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reports.results.series import Series, is_share
-from reports.stats.intervals import mean_interval
+from bakeoff.reports.results.series import Series, is_share
+from bakeoff.reports.stats.intervals import mean_interval
 from tests.reports.made_growth import readings
 
 NEAR_ONE = (0.9965, 0.9985, 0.9945)

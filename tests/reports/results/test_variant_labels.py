@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from reports.results.axis_values import number
-from reports.results.variant_labels import (
+from bakeoff.reports.results.axis_values import number
+from bakeoff.reports.results.variant_labels import (
     AS_BASELINE,
     label_axis,
     shown_name,
     what_baseline_is,
 )
-from suite.schema import About
-from suite.schema.old_labels import named_values
+from bakeoff.suite.schema import About
+from bakeoff.suite.schema.old_labels import named_values
 from tests.reports import conftest as synthetic
 from tests.reports import hostile, made_along, mixers_alone
 from tests.reports.conftest import known

@@ -13,27 +13,27 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from reports.analysis.verdict import verdict
-from reports.document import Drawing, Exhibit
-from reports.export.printers import to_csv, to_latex
-from reports.pages.ablation import page
-from reports.plots.line_chart import LineChart, draw
-from reports.plots.style import MAX_LINES
-from reports.render import render
-from reports.results.frame import curves_frame, results_frame
-from reports.results.series import Series, all_series, compared
-from reports.sections import axis_series as module
-from reports.sections.axis_series import (
+from bakeoff.reports.analysis.verdict import verdict
+from bakeoff.reports.document import Drawing, Exhibit
+from bakeoff.reports.export.printers import to_csv, to_latex
+from bakeoff.reports.pages.ablation import page
+from bakeoff.reports.plots.line_chart import LineChart, draw
+from bakeoff.reports.plots.style import MAX_LINES
+from bakeoff.reports.render import render
+from bakeoff.reports.results.frame import curves_frame, results_frame
+from bakeoff.reports.results.series import Series, all_series, compared
+from bakeoff.reports.sections import axis_series as module
+from bakeoff.reports.sections.axis_series import (
     AxisSeries,
     axis_exhibits,
     axis_figure,
     coordinate_series,
     label_series,
 )
-from reports.tables.comparison import comparison_table, whole_coverage
-from reports.view import Sweep
-from suite.reporting.build import findings_of
-from suite.schema import About, ClaimSpec, MetricSpec
+from bakeoff.reports.tables.comparison import comparison_table, whole_coverage
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.reporting.build import findings_of
+from bakeoff.suite.schema import About, ClaimSpec, MetricSpec
 from tests.reports import conftest as synthetic
 from tests.reports import made_along
 from tests.reports.conftest import ends, known, series_of, t_interval

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-import reports
-from reports.export.printers import to_csv
-from reports.literature.csv import rows_of
-from reports.pages.ablation import Page, page
-from reports.render import render
-from reports.results.frame import about_from_json, about_to_json
-from reports.sections.scaling_law import (
+from bakeoff import reports
+from bakeoff.reports.export.printers import to_csv
+from bakeoff.reports.literature.csv import rows_of
+from bakeoff.reports.pages.ablation import Page, page
+from bakeoff.reports.render import render
+from bakeoff.reports.results.frame import about_from_json, about_to_json
+from bakeoff.reports.sections.scaling_law import (
     LawGroup,
     flops_budgets,
     frontier,
@@ -25,7 +25,7 @@ from reports.sections.scaling_law import (
     law_in_words,
     law_section,
 )
-from reports.view import Sweep
+from bakeoff.reports.view import Sweep
 from tests.reports.made_scaling_law import (
     DIMS,
     HELD_OUT,

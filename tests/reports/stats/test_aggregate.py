@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reports.stats.aggregate import improvement, interquartile_mean, pooled_interval
-from reports.stats.intervals import mean_interval
+from bakeoff.reports.stats.aggregate import improvement, interquartile_mean, pooled_interval
+from bakeoff.reports.stats.intervals import mean_interval
 
 TASKS = {"x": [1.0, 1.2, 1.1], "y": [0.2, 0.4, 0.1], "z": [3.0, 2.0, 2.5]}
 

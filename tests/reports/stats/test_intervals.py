@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reports.stats.intervals import (
+from bakeoff.reports.stats.intervals import (
     Estimate,
     mean_interval,
     median_range,

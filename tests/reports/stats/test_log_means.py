@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reports.stats.log_means import leading_term, log_means, term_names
+from bakeoff.reports.stats.log_means import leading_term, log_means, term_names
 from tests.reports.conftest import known
 from tests.reports.made_growth import LENGTHS, counted, timed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.stats.intervals import for_quantities, for_scores
+from bakeoff.reports.stats.intervals import for_quantities, for_scores
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reports.stats.intervals import mean_interval
-from reports.stats.significance import (
+from bakeoff.reports.stats.intervals import mean_interval
+from bakeoff.reports.stats.significance import (
     MOST_PAIRS,
     MOST_SEEDS,
     Family,

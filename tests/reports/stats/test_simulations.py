@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from reports.analysis.power import power_in_words
-from reports.analysis.verdict import ClaimOutcome, Verdict, judged_together, verdict
-from reports.stats.aggregate import interquartile_mean, pooled_interval
-from reports.stats.intervals import Estimate, mean_interval
-from reports.stats.significance import power, smallest_effect
+from bakeoff.reports.analysis.power import power_in_words
+from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict, judged_together, verdict
+from bakeoff.reports.stats.aggregate import interquartile_mean, pooled_interval
+from bakeoff.reports.stats.intervals import Estimate, mean_interval
+from bakeoff.reports.stats.significance import power, smallest_effect
 from tests.reports.analysis.test_gate import measured
 from tests.reports.simulated import Case, about, overview, series
 
@@ -103,7 +103,7 @@ def _plain_percentile(differences: Mapping[str, Sequence[float]]) -> Estimate:
 
 
 def test_pooled_intervals_hold_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reports.stats.aggregate.NUM_RESAMPLES", 1000)
+    monkeypatch.setattr("bakeoff.reports.stats.aggregate.NUM_RESAMPLES", 1000)
     held, plain = _pooled_coverage(4, 3, 600), _pooled_coverage(4, 3, 600, _plain_percentile)
     assert abs(held - 0.95) < _slack(0.95, 600)
     assert plain < held - 0.03  # from the same draws
@@ -276,7 +276,7 @@ def test_coverage_at_length() -> None:
 
 @pytest.mark.statistics
 def test_pooled_coverage_at_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reports.stats.aggregate.NUM_RESAMPLES", 1000)
+    monkeypatch.setattr("bakeoff.reports.stats.aggregate.NUM_RESAMPLES", 1000)
     num = 1000
     cells = {
         f"{tasks} tasks, {n} seeds": _pooled_coverage(tasks, n, num)

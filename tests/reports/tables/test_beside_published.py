@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reports.document import Entry, Table
-from reports.pages.ablation import page
-from reports.results.frame import curves_frame, results_frame
-from reports.results.series import Series
-from reports.tables.beside_published import beside_published_exhibit
-from reports.view import Sweep
-from suite.schema import MIXER_ALONE, MetricSpec
+from bakeoff.reports.document import Entry, Table
+from bakeoff.reports.pages.ablation import page
+from bakeoff.reports.results.frame import curves_frame, results_frame
+from bakeoff.reports.results.series import Series
+from bakeoff.reports.tables.beside_published import beside_published_exhibit
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import MIXER_ALONE, MetricSpec
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import ends, known, series_of, t_interval
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from reports.document import Entry, Table
-from reports.export.printers import frame_to_csv, to_csv, to_latex, to_markdown
-from reports.pages.summary import coverage_in_words
-from reports.results.axis_values import belongs
-from reports.results.frame import results_frame
-from reports.results.reading import Coverage
-from reports.results.series import Series, all_series
-from reports.tables.comparison import (
+from bakeoff.reports.document import Entry, Table
+from bakeoff.reports.export.printers import frame_to_csv, to_csv, to_latex, to_markdown
+from bakeoff.reports.pages.summary import coverage_in_words
+from bakeoff.reports.results.axis_values import belongs
+from bakeoff.reports.results.frame import results_frame
+from bakeoff.reports.results.reading import Coverage
+from bakeoff.reports.results.series import Series, all_series
+from bakeoff.reports.tables.comparison import (
     NOISY,
     TRAINING_SPEED,
     UNTOLD,
@@ -24,7 +24,7 @@ from reports.tables.comparison import (
     primary,
     whole_coverage,
 )
-from suite.schema import BASELINE_AGAIN, About, MetricSpec, Provenance
+from bakeoff.suite.schema import BASELINE_AGAIN, About, MetricSpec, Provenance
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import ends, entry, known, series_of, t_interval
 

@@ -8,10 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports.document import Entry, Table
-from reports.results.length_sweep import growths
-from reports.tables.controls import Instrument, controls_table, describe_controls, instruments
-from suite.schema import BASELINE_AGAIN, BASELINE_SLOWED, MIXER_ALONE
+from bakeoff.reports.document import Entry, Table
+from bakeoff.reports.results.length_sweep import growths
+from bakeoff.reports.tables.controls import (
+    Instrument,
+    controls_table,
+    describe_controls,
+    instruments,
+)
+from bakeoff.suite.schema import BASELINE_AGAIN, BASELINE_SLOWED, MIXER_ALONE
 from tests.reports import mixers_alone
 
 HERE = mixers_alone.PLACE.environment_id

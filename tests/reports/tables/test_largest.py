@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from reports.pages.mixers import mixers_section
-from reports.results.frame import results_frame
-from reports.tables.largest import failures_in_words, largest_table
-from suite.schema import MIXER_ALONE, MetricSpec
+from bakeoff.reports.pages.mixers import mixers_section
+from bakeoff.reports.results.frame import results_frame
+from bakeoff.reports.tables.largest import failures_in_words, largest_table
+from bakeoff.suite.schema import MIXER_ALONE, MetricSpec
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone
 from tests.reports.conftest import known

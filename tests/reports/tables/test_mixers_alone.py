@@ -10,14 +10,14 @@ from functools import cache
 
 import pytest
 
-from reports.analysis.crossover import CrossoverKind, crossover
-from reports.analysis.theory_gap import FLOPS, MEMORY, TIME, table_one, theory_gaps
-from reports.analysis.time_comparison import compare
-from reports.document import Entry, Table
-from reports.results.length_sweep import Growth, find, growths
-from reports.tables.comparison import NOISY, UNTOLD
-from reports.tables.exponents import exponents_table, powers_in_words, theory_remarks
-from reports.tables.length_sweep import (
+from bakeoff.reports.analysis.crossover import CrossoverKind, crossover
+from bakeoff.reports.analysis.theory_gap import FLOPS, MEMORY, TIME, table_one, theory_gaps
+from bakeoff.reports.analysis.time_comparison import compare
+from bakeoff.reports.document import Entry, Table
+from bakeoff.reports.results.length_sweep import Growth, find, growths
+from bakeoff.reports.tables.comparison import NOISY, UNTOLD
+from bakeoff.reports.tables.exponents import exponents_table, powers_in_words, theory_remarks
+from bakeoff.reports.tables.length_sweep import (
     costs_table,
     crossover_table,
     crossovers_in_words,

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reports.document import Exhibit, Table
-from reports.results.frame import results_frame
-from reports.results.series import all_series
-from reports.stats.aggregate import interquartile_mean, pooled_interval
-from reports.tables.pooled import pooled_exhibit
-from suite.schema import About
+from bakeoff.reports.document import Exhibit, Table
+from bakeoff.reports.results.frame import results_frame
+from bakeoff.reports.results.series import all_series
+from bakeoff.reports.stats.aggregate import interquartile_mean, pooled_interval
+from bakeoff.reports.tables.pooled import pooled_exhibit
+from bakeoff.suite.schema import About
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import entry, known, series_of
 

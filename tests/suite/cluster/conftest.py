@@ -4,6 +4,6 @@ Ray reads them once, on import. Several files of this folder import Ray, in any 
 or joins clusters that require the token of this process.
 """
 
-from suite.cluster.address import authenticate
+from bakeoff.suite.cluster.address import authenticate
 
 authenticate(None)

@@ -21,8 +21,8 @@ from typing import Any
 import psutil
 import pytest
 
-from suite.events import Checkpoints, ExecutorSettings, TrialExecutor
-from suite.sweep.driver import executing
+from bakeoff.suite.events import Checkpoints, ExecutorSettings, TrialExecutor
+from bakeoff.suite.sweep.driver import executing
 from tests.workplace import code_in
 
 AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")

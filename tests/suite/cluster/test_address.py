@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from suite.cluster.address import BadAddress, RefusedAddress, check_address, check_url, url_of
-from suite.events import Unavailable
+from bakeoff.suite.cluster.address import (
+    BadAddress,
+    RefusedAddress,
+    check_address,
+    check_url,
+    url_of,
+)
+from bakeoff.suite.events import Unavailable
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +88,9 @@ def test_a_malformed_address_is_refused(
     ],
 )
 def test_a_port_is_filled_in(address: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suite.cluster.head_client.HeadClient.check_version", lambda self: None)
+    monkeypatch.setattr(
+        "bakeoff.suite.cluster.head_client.HeadClient.check_version", lambda self: None
+    )
     assert check_url(address) == url
 
 
@@ -112,7 +120,7 @@ def test_far_away_without_a_token_is_refused_without_connecting(
     check: Callable[[str], object], address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(socket, "create_connection", pytest.fail)
-    monkeypatch.setattr("suite.cluster.head_client.HeadClient.check_version", pytest.fail)
+    monkeypatch.setattr("bakeoff.suite.cluster.head_client.HeadClient.check_version", pytest.fail)
     with pytest.raises(RefusedAddress, match="no token"):
         check(address)
 

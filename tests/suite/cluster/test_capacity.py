@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from suite.cluster.capacity import (
+from bakeoff.suite.cluster.capacity import (
     NodeShape,
     asked_of_a_node,
     infeasible_reason,
     slots,
     waiting_reason,
 )
-from suite.schema import Resources
+from bakeoff.suite.schema import Resources
 
 GIB = 2**30
 HEAD = NodeShape("head", {"memory": 4.0 * GIB})

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from suite.cluster import code_bundle
-from suite.cluster.code_bundle import CodeBundle, bundle_code
-from suite.planning.plan import plan
-from suite.provenance import commit
-from suite.spec import SpecError
+from bakeoff.suite.cluster import code_bundle
+from bakeoff.suite.cluster.code_bundle import CodeBundle, bundle_code
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.provenance import commit
+from bakeoff.suite.spec import SpecError
 from tests.suite.small_ablation import WriteAblation
 
 MIXER = '''
 """A mixer."""
-from models.mixer import Mixer
+from bakeoff.models.mixer import Mixer
 
 
 class Mine(Mixer):
@@ -46,8 +46,9 @@ def test_a_shipped_ablation_takes_no_file_along(folder: Path) -> None:
     found = bundle_code([plan("heads")], folder)
     assert found.names == ("heads",)
     assert found.sizes() == {}
-    assert [path.name for path in found.packages] == ["suite", "models", "ablations", "reports"]
-    assert all((path / "__init__.py").is_file() for path in found.packages)
+    assert found.package.name == "bakeoff"
+    rooms = ("suite", "models", "ablations", "reports")
+    assert all((found.package / room / "__init__.py").is_file() for room in rooms)
 
 
 def test_a_file_and_the_module_of_its_mixer(write_ablation: WriteAblation, folder: Path) -> None:
@@ -101,15 +102,17 @@ def test_a_folder_without_init_is_a_package_too(
 def test_a_mixer_of_ours_by_its_full_name_is_no_file_of_the_users(
     write_ablation: WriteAblation, folder: Path
 ) -> None:
-    path = write_ablation(baseline='Model(mixer="models.mixers.attention:Attention", heads=4)')
+    path = write_ablation(
+        baseline='Model(mixer="bakeoff.models.mixers.attention:Attention", heads=4)'
+    )
     assert set(bundle_code([plan(str(path))], folder).sizes()) == {"mine.py"}
 
 
 IDS = """
 import sys
-from suite.planning.plan import plan
-from suite.provenance import commit
-from suite.cluster.code_bundle import CodeBundle, bundle_code
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.provenance import commit
+from bakeoff.suite.cluster.code_bundle import CodeBundle, bundle_code
 from pathlib import Path
 made = plan(sys.argv[1])
 print(*sorted(trial.trial_id for trial in made.trials))

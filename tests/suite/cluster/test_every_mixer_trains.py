@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from models import MIXERS, architecture_class, mixer_class
-from suite.events import Checkpoints, ExecutorSettings, Finished
-from suite.execution.inline import InlineExecutor
-from suite.planning.plan import plan
-from suite.schema import Plan, Status
-from suite.tasks.registry import task_class
+from bakeoff.models import MIXERS, architecture_class, mixer_class
+from bakeoff.suite.events import Checkpoints, ExecutorSettings, Finished
+from bakeoff.suite.execution.inline import InlineExecutor
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Plan, Status
+from bakeoff.suite.tasks.registry import task_class
 from tests.suite.cluster.heads import embedded
 
 ABLATION = '''"""Do all of them train?"""
-from suite import Ablation, Model, Scale, vary
+from bakeoff import Ablation, Model, Scale, vary
 
 ABLATION = Ablation(
     question="Do all of them train?",

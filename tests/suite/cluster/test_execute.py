@@ -16,9 +16,9 @@ import pytest
 import ray
 import torch
 
-from suite.cluster import execute
-from suite.cluster.ray_private import end_process_after_this_task
-from suite.events import (
+from bakeoff.suite.cluster import execute
+from bakeoff.suite.cluster.ray_private import end_process_after_this_task
+from bakeoff.suite.events import (
     Checkpoints,
     Event,
     ExecutorSettings,
@@ -27,10 +27,10 @@ from suite.events import (
     Remarked,
     Started,
 )
-from suite.execution.inline import InlineExecutor
-from suite.planning.own_modules import planned_code
-from suite.planning.plan import plan
-from suite.schema import Plan, Resources, Result, Status
+from bakeoff.suite.execution.inline import InlineExecutor
+from bakeoff.suite.planning.own_modules import planned_code
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Plan, Resources, Result, Status
 from tests.suite.cluster.heads import embedded, is_gone, wait_until
 from tests.suite.execution.test_isolation import MIXERS, POLLUTIONS, here, numbers
 from tests.workplace import Workplace
@@ -276,6 +276,6 @@ def test_nothing_was_written_to_the_home_folder(executor, home: Path) -> None:
 
 def test_ray_is_imported_by_nobody_else() -> None:
     """Check that importing the command line and the driver does not import Ray."""
-    code = "import sys, suite.cli, suite.sweep.driver; print('ray' in sys.modules)"
+    code = "import sys, bakeoff.suite.cli, bakeoff.suite.sweep.driver; print('ray' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from ray.exceptions import WorkerCrashedError
 
-from suite.cluster import connect, execute, multi_worker, ray_private, ray_task
-from suite.cluster.capacity import NodeShape
-from suite.cluster.trial_queue import ExclusiveQueue, PackedQueue, TrialAttempt
-from suite.cluster.worker import WorkerConfig
-from suite.events import (
+from bakeoff.suite.cluster import connect, execute, multi_worker, ray_private, ray_task
+from bakeoff.suite.cluster.capacity import NodeShape
+from bakeoff.suite.cluster.trial_queue import ExclusiveQueue, PackedQueue, TrialAttempt
+from bakeoff.suite.cluster.worker import WorkerConfig
+from bakeoff.suite.events import (
     Checkpoints,
     Event,
     ExecutorSettings,
@@ -23,9 +23,9 @@ from suite.events import (
     Unavailable,
     eagerly_remark,
 )
-from suite.provenance import provenance
-from suite.schema import Resources, Status
-from suite.sweep.driver import executing
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import Resources, Status
+from bakeoff.suite.sweep.driver import executing
 from tests.suite.heads_sweep import HeadsSweep
 
 ELSEWHERE = replace(provenance(Resources()), device="another CPU")

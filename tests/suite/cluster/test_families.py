@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.events import Checkpoints, ExecutorSettings, Finished
-from suite.execution.inline import InlineExecutor
-from suite.planning.plan import plan
-from suite.schema import Plan, Resources, Result, Status, Trial
-from suite.spec import vary
-from suite.sweep.driver import executing
-from suite.sweep.pending import topological_layers
+from bakeoff.suite.events import Checkpoints, ExecutorSettings, Finished
+from bakeoff.suite.execution.inline import InlineExecutor
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Plan, Resources, Result, Status, Trial
+from bakeoff.suite.spec import vary
+from bakeoff.suite.sweep.driver import executing
+from bakeoff.suite.sweep.pending import topological_layers
 from tests.suite.families import STARTS, TASKS, family_ablation
 
 pytestmark = [pytest.mark.ray, pytest.mark.cluster]

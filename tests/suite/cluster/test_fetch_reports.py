@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.cluster.fetch_reports import fetch_journal, fetch_reports
-from suite.cluster.jobs import Job
-from suite.events import Unavailable
+from bakeoff.suite.cluster.fetch_reports import fetch_journal, fetch_reports
+from bakeoff.suite.cluster.jobs import Job
+from bakeoff.suite.events import Unavailable
 from tests.suite.fake_server import http_server
 
 JOB = Job(

@@ -17,8 +17,8 @@ from typing import Any
 import grpc
 import pytest
 
-from suite.cluster.head_client import HeadClient, NotThere, check_head
-from suite.events import Unavailable
+from bakeoff.suite.cluster.head_client import HeadClient, NotThere, check_head
+from bakeoff.suite.events import Unavailable
 from tests.suite.fake_server import http_server
 
 OUR_VERSION = json.dumps({"ray_version": version("ray")}).encode()
@@ -120,7 +120,7 @@ def test_what_is_not_there_is_an_error_of_its_own() -> None:
 def test_a_silent_server_is_waited_for_a_moment(
     check: Callable[[str], None], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("suite.cluster.head_client._SECONDS", 0.2)
+    monkeypatch.setattr("bakeoff.suite.cluster.head_client._SECONDS", 0.2)
     start = time.monotonic()
     with (
         socket.create_server(("127.0.0.1", 0)) as server,

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from suite.cluster.code_bundle import CodeBundle
-from suite.cluster.job_spec import (
+from bakeoff.suite.cluster.code_bundle import CodeBundle
+from bakeoff.suite.cluster.job_spec import (
     STARTER_SCRIPT,
     JobSpec,
     folder_on_head,
     public_uri,
     split_id,
 )
-from suite.cluster.jobs import Job
-from suite.commands import submit
-from suite.commands.submit import SubmitOptions, _job_spec
-from suite.journal.status_message import SweepStatus, line_of
-from suite.planning.plan import plan
-from suite.spec import SpecError
-from suite.tracking.location import BadUri, RefusedUri
+from bakeoff.suite.cluster.jobs import Job
+from bakeoff.suite.commands import submit
+from bakeoff.suite.commands.submit import SubmitOptions, _job_spec
+from bakeoff.suite.journal.status_message import SweepStatus, line_of
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.tracking.location import BadUri, RefusedUri
 from tests.suite.small_ablation import make_ablation
 
 SWEEP = JobSpec(
@@ -149,8 +149,8 @@ STAND_IN = '#!/bin/sh\n[ "$1" = -c ] && exit {has_ray}\necho "$0" "$@" "$BAKEOFF
 @pytest.mark.parametrize(
     ("pythons", "told"),
     [
-        ({"python3": 0}, "python3 -m suite.cli run x 1"),
-        ({"python3": 1, "python": 0}, "python -m suite.cli run x 1"),
+        ({"python3": 0}, "python3 -m bakeoff.suite.cli run x 1"),
+        ({"python3": 1, "python": 0}, "python -m bakeoff.suite.cli run x 1"),
         ({"python3": 1}, "no Python with Ray"),
     ],
 )
@@ -178,7 +178,9 @@ def test_the_first_python_that_has_ray_is_taken(
 def test_the_python_that_the_node_was_told_comes_first(tmp_path: Path) -> None:
     """Run the script below stand-ins for Ray's daemon, its worker and the job's shell."""
     starter = tmp_path / "start.sh"
-    starter.write_text(STARTER_SCRIPT.replace("-m suite.cli", "-c 'import sys; print(sys.argv)'"))
+    starter.write_text(
+        STARTER_SCRIPT.replace("-m bakeoff.suite.cli", "-c 'import sys; print(sys.argv)'")
+    )
     worker = f"import subprocess as s; s.run(['sh', '-c', 'exec sh {starter} run x'])"
     daemon = f"import subprocess as s, sys; s.run([sys.executable, '-c', {worker!r}])"
     option = f"--python_worker_command={sys.executable} setup_worker.py"

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from suite.errors import DONE, INTERRUPTED, UNAVAILABLE, USAGE
-from suite.journal.journal import Journal
-from suite.provenance import commit
-from suite.schema import Result, Status
+from bakeoff.suite.errors import DONE, INTERRUPTED, UNAVAILABLE, USAGE
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.provenance import commit
+from bakeoff.suite.schema import Result, Status
 from tests.suite.cluster.heads import AUTHENTICATION, Cluster, cluster
 from tests.workplace import Workplace
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.errors import DONE, UNAVAILABLE
-from suite.journal.journal import Journal
-from suite.schema import Status
+from bakeoff.suite.errors import DONE, UNAVAILABLE
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.schema import Status
 from tests.suite.cluster.heads import AUTHENTICATION, head
 from tests.workplace import Workplace
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.events import (
+from bakeoff.suite.events import (
     Checkpoints,
     Event,
     Finished,
@@ -22,12 +22,12 @@ from suite.events import (
     Remarked,
     Started,
 )
-from suite.execution.output import MOST_BYTES
-from suite.execution.trial import run_trial
-from suite.planning.plan import plan
-from suite.schema import Parallel, Resources, Result, Status, Trial
-from suite.spec import Ablation, Model, Scale, vary
-from suite.training.checkpoint import remove, why_invalid
+from bakeoff.suite.execution.output import MOST_BYTES
+from bakeoff.suite.execution.trial import run_trial
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Parallel, Resources, Result, Status, Trial
+from bakeoff.suite.spec import Ablation, Model, Scale, vary
+from bakeoff.suite.training.checkpoint import remove, why_invalid
 from tests.suite.cluster.heads import embedded, is_gone, wait_until
 
 pytestmark = [pytest.mark.ray, pytest.mark.cluster]
@@ -43,7 +43,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from models.mixer import Mixer
+from bakeoff.models.mixer import Mixer
 
 FOLDER = Path({folder!r})
 
@@ -212,7 +212,7 @@ def test_an_error_on_one_worker_is_a_row_and_ends_the_others(executor, folder: P
 
 @pytest.mark.slow
 def test_cancelling_ends_the_workers_and_gives_back_their_room(executor, folder: Path) -> None:
-    from suite.cluster.ray_private import remove_orphaned_groups
+    from bakeoff.suite.cluster.ray_private import remove_orphaned_groups
 
     with closing(executor.execute([(trial_with("Told"), Resources())])) as events:
         next(event for event in events if isinstance(event, Progressed))
@@ -226,10 +226,10 @@ def test_cancelling_ends_the_workers_and_gives_back_their_room(executor, folder:
 DRIVER = """
 from pathlib import Path
 
-from suite.events import Checkpoints
-from suite.sweep.driver import executing
-from suite.events import ExecutorSettings
-from suite.schema import Resources
+from bakeoff.suite.events import Checkpoints
+from bakeoff.suite.sweep.driver import executing
+from bakeoff.suite.events import ExecutorSettings
+from bakeoff.suite.schema import Resources
 from tests.suite.cluster.test_multi_worker import trial_with
 from tests.workplace import code_in
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from suite.cluster import nodes
-from suite.cluster.capacity import MANY, NodeShape
-from suite.schema import Resources
+from bakeoff.suite.cluster import nodes
+from bakeoff.suite.cluster.capacity import MANY, NodeShape
+from bakeoff.suite.schema import Resources
 
 
 class FakeCluster:

@@ -13,12 +13,12 @@ from ray.exceptions import (
     WorkerCrashedError,
 )
 
-from suite.cluster import retry
-from suite.cluster.capacity import NodeShape
-from suite.cluster.retry import MOST_ATTEMPTS, FailingNodes, FailureKind, next_attempt
-from suite.cluster.trial_queue import TrialAttempt
-from suite.provenance import provenance
-from suite.schema import Parallel, Resources, Status
+from bakeoff.suite.cluster import retry
+from bakeoff.suite.cluster.capacity import NodeShape
+from bakeoff.suite.cluster.retry import MOST_ATTEMPTS, FailingNodes, FailureKind, next_attempt
+from bakeoff.suite.cluster.trial_queue import TrialAttempt
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import Parallel, Resources, Status
 from tests.suite.heads_sweep import HeadsSweep
 
 GIB = 2**30

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from suite.cluster.address import authenticate
-from suite.events import (
+from bakeoff.suite.cluster.address import authenticate
+from bakeoff.suite.events import (
     Checkpoints,
     Event,
     ExecutorSettings,
@@ -23,8 +23,8 @@ from suite.events import (
     Unavailable,
     Waiting,
 )
-from suite.planning.plan import plan
-from suite.schema import Parallel, Resources, Status, Trial
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Parallel, Resources, Status, Trial
 from tests.workplace import Workplace, code_in
 
 pytestmark = [pytest.mark.ray, pytest.mark.cluster]
@@ -80,7 +80,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def executor(cluster: Any, mixers: Workplace) -> Any:
     """Return one executor for all tests; it queries each node's environment once."""
-    from suite.cluster.execute import RayExecutor
+    from bakeoff.suite.cluster.execute import RayExecutor
 
     settings = ExecutorSettings(
         code=code_in(mixers.path), checkpoints=Checkpoints(folder=mixers.path / "kept")
@@ -227,7 +227,7 @@ def test_a_timing_waits_until_its_node_is_quiet(
 def test_who_waits_is_told_why(
     executor: Any, mixers: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("suite.cluster.execute._SECONDS_BETWEEN_REPORTS", 0.2)
+    monkeypatch.setattr("bakeoff.suite.cluster.execute._SECONDS_BETWEEN_REPORTS", 0.2)
     work = [(trial, Resources(num_cpus=4)) for trial in trials(mixers, 3)]
     told = [event for event in executor.execute(work) if isinstance(event, Waiting)]
     assert any("asks for 4 CPU; 0 of 4 CPU" in event.reason for event in told), told
@@ -239,7 +239,7 @@ def test_a_node_that_ends_every_worker_is_left_out(
 ) -> None:
     """Check that the node gets no trials after three deaths, except those already handed out."""
     # One attempt per slot; the cluster has 7 slots.
-    monkeypatch.setattr("suite.cluster.trial_queue._ATTEMPTS_PER_SLOT", 1)
+    monkeypatch.setattr("bakeoff.suite.cluster.trial_queue._ATTEMPTS_PER_SLOT", 1)
     good = [cluster.nodes[name].node_id for name in ("one", "two")]
     (mixers.path / "good_nodes").write_text("\n".join(good))
     file = mixers.ablation(

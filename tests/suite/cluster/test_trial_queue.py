@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from suite.cluster.capacity import NodeShape
-from suite.cluster.trial_queue import MOST_IN_FLIGHT, ExclusiveQueue, PackedQueue, TrialAttempt
-from suite.schema import Parallel, Resources, Trial
+from bakeoff.suite.cluster.capacity import NodeShape
+from bakeoff.suite.cluster.trial_queue import (
+    MOST_IN_FLIGHT,
+    ExclusiveQueue,
+    PackedQueue,
+    TrialAttempt,
+)
+from bakeoff.suite.schema import Parallel, Resources, Trial
 from tests.suite.heads_sweep import HeadsSweep
 
 TWO, FOUR = NodeShape("two", {"CPU": 2.0}), NodeShape("four", {"CPU": 4.0})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from torch.distributed import DistBackendError
 
-from suite.cluster.worker import _is_lost_connection
+from bakeoff.suite.cluster.worker import _is_lost_connection
 
 ZERO_3 = "deepspeed.runtime.zero.partition_parameters"
 PAIR = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] "
@@ -33,7 +33,7 @@ def raised_in(module: str, error: Exception) -> Exception:
         (ZERO_3, RuntimeError(PAIR + "writev [10.0.0.7]:41234: Broken pipe")),
         (ZERO_3, RuntimeError("NCCL error: remote process exited or there was a network error")),
         (ZERO_3, RuntimeError("NCCL communicator was aborted on rank 0.")),
-        ("models.mixers.attention", DistBackendError("the other end has hung up")),
+        ("bakeoff.models.mixers.attention", DistBackendError("the other end has hung up")),
     ],
 )
 def test_a_connection_that_another_worker_took_along_is_lost_connection(
@@ -51,8 +51,8 @@ def test_a_connection_that_another_worker_took_along_is_lost_connection(
         (ZERO_3, RuntimeError("NCCL backend requires tensors to be on GPU")),
         (ZERO_3, ValueError(CLOSED)),
         ("deepspeedy", RuntimeError(CLOSED)),
-        ("models.mixers.attention", RuntimeError(SHAPES)),
-        ("models.mixers.attention", RuntimeError(CLOSED)),
+        ("bakeoff.models.mixers.attention", RuntimeError(SHAPES)),
+        ("bakeoff.models.mixers.attention", RuntimeError(CLOSED)),
     ],
 )
 def test_whatever_else_is_raised_is_the_trial_s_own(module: str, error: Exception) -> None:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from suite.cluster.jobs import Job
-from suite.commands import cancel as command_cancel
-from suite.commands.cancel import cancel
-from suite.spec import SpecError
+from bakeoff.suite.cluster.jobs import Job
+from bakeoff.suite.commands import cancel as command_cancel
+from bakeoff.suite.commands.cancel import cancel
+from bakeoff.suite.spec import SpecError
 
 HEADS = Job(
     submission_id="bakeoff-heads-quick-0123456789ab-2",

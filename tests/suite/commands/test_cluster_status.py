@@ -7,10 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from suite.cluster.jobs import Job
-from suite.commands import cluster_status
-from suite.commands.cluster_status import as_objects, lines_of, show_cluster_status, submissions_on
-from suite.journal.status_message import SweepStatus, line_of
+from bakeoff.suite.cluster.jobs import Job
+from bakeoff.suite.commands import cluster_status
+from bakeoff.suite.commands.cluster_status import (
+    as_objects,
+    lines_of,
+    show_cluster_status,
+    submissions_on,
+)
+from bakeoff.suite.journal.status_message import SweepStatus, line_of
 
 JOB = Job(
     submission_id="bakeoff-heads-quick-0123456789ab",
@@ -101,7 +106,8 @@ def test_a_person_reads_names_places_and_reasons_as_they_are(cluster, capsys) ->
 def test_it_is_followed_until_all_have_ended(cluster, capsys, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     put(cluster)
     monkeypatch.setattr(
-        "suite.commands.status.time.sleep", lambda _: put(cluster, status="SUCCEEDED", exit_code=0)
+        "bakeoff.suite.commands.status.time.sleep",
+        lambda _: put(cluster, status="SUCCEEDED", exit_code=0),
     )
     assert cluster_status.follow_cluster_status("http://h:1") == 0
     said = capsys.readouterr().out

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.commands import doctor
-from suite.errors import DONE, UNAVAILABLE
+from bakeoff.suite.commands import doctor
+from bakeoff.suite.errors import DONE, UNAVAILABLE
 
 
 def test_a_machine_that_runs_the_tests_is_fit(
@@ -47,7 +47,7 @@ def test_without_a_home_commands_get_one(tmp_path: Path) -> None:
         "import os, pwd, sys\n"
         "def nobody(*_): raise KeyError('uid not found')\n"
         "pwd.getpwuid = nobody\n"  # simulates a user id that is not in passwd
-        "from suite import cli\n"
+        "from bakeoff.suite import cli\n"
         "cli.main()"
     )
     environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from suite.cluster.jobs import Job
-from suite.commands import fetch as fetch_command
-from suite.errors import DONE
-from suite.events import Unavailable
-from suite.journal.journal import Journal
+from bakeoff.suite.cluster.jobs import Job
+from bakeoff.suite.commands import fetch as fetch_command
+from bakeoff.suite.errors import DONE
+from bakeoff.suite.events import Unavailable
+from bakeoff.suite.journal.journal import Journal
 from tests.suite.finished_sweep import FinishedSweep
 
 JOB = Job(

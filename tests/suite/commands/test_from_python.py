@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-import suite
-from suite.planning.loader import find
-from suite.schema import Status
-from suite.spec import SpecError
-from suite.sweep import driver
-from suite.sweep.finish import SweepOutcome
+import bakeoff
+from bakeoff.suite.planning.loader import find
+from bakeoff.suite.schema import Status
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.sweep import driver
+from bakeoff.suite.sweep.finish import SweepOutcome
 from tests.suite.small_ablation import WriteAblation, make_ablation
 
 WIDER = "Is wider better?"
 
 
-def _asking(question: str, widths: list[int]) -> suite.Ablation:
-    return make_ablation(question=question, name=None, axes=[suite.vary("dim", widths)])
+def _asking(question: str, widths: list[int]) -> bakeoff.Ablation:
+    return make_ablation(question=question, name=None, axes=[bakeoff.vary("dim", widths)])
 
 
 def test_a_name_is_made_from_the_question_and_stays() -> None:
@@ -30,16 +30,16 @@ def test_a_name_is_made_from_the_question_and_stays() -> None:
     assert len({name, *names}) == 6
     for each in names:
         assert make_ablation(name=each).own_name == each  # it may also be given
-    assert suite.plan(make_ablation(name="mine")).about.ablation == "mine"
+    assert bakeoff.plan(make_ablation(name="mine")).about.ablation == "mine"
 
 
 def test_names_that_clash_are_refused_before_anything_runs(tmp_path: Path) -> None:
     one, other = _asking(WIDER, [8]), _asking(WIDER, [16])
     with pytest.raises(SpecError, match=r"two ablations are called 'is_wider_better_\w{8}'"):
-        suite.run(one, other, out=tmp_path / "out", executor="inline")
+        bakeoff.run(one, other, out=tmp_path / "out", executor="inline")
     assert not (tmp_path / "out").exists()
     with pytest.raises(SpecError, match="name='heads' is a shipped ablation"):
-        suite.plan(make_ablation(name="heads"))
+        bakeoff.plan(make_ablation(name="heads"))
     with pytest.raises(SpecError, match="Ablation: name='My study'"):
         make_ablation(name="My study")
 
@@ -60,4 +60,4 @@ def test_an_ablation_in_a_file_is_named_like_its_file(write_ablation: WriteAblat
 def test_failed_trials_are_counted_and_raise_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = SweepOutcome(counts={Status.ERROR: 2, Status.OK: 1}, num_run=3, num_missing=0)
     monkeypatch.setattr(driver, "run", lambda *ablations, **options: failed)
-    assert suite.run("heads", executor="inline").num_failed == 2
+    assert bakeoff.run("heads", executor="inline").num_failed == 2

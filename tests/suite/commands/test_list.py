@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from models import ARCHITECTURES, MIXERS, mixer_class
-from suite.commands import list as list_command
-from suite.commands.list import show
-from suite.planning.loader import find, shipped
-from suite.planning.plan import plan
-from suite.tasks.registry import TASKS
+from bakeoff.models import ARCHITECTURES, MIXERS, mixer_class
+from bakeoff.suite.commands import list as list_command
+from bakeoff.suite.commands.list import show
+from bakeoff.suite.planning.loader import find, shipped
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.tasks.registry import TASKS
 
 COST = ("time", "sequential_operations", "maximum_path_length")
 

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from suite.cli import app
-from suite.errors import FAILED, UsageError
-from suite.execution.output import MOST_BYTES
-from suite.journal.journal import Journal
+from bakeoff.suite.cli import app
+from bakeoff.suite.errors import FAILED, UsageError
+from bakeoff.suite.execution.output import MOST_BYTES
+from bakeoff.suite.journal.journal import Journal
 from tests.workplace import Workplace
 
 MIXER = """
-from models.mixer import Mixer
+from bakeoff.models.mixer import Mixer
 
 class Loud(Mixer):
     def forward(self, x, mask=None, context=None, context_mask=None):

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-import suite.commands.plan as plan_command
-from suite.commands.plan import Asked, TrialState, count_states, show, trial_states
-from suite.errors import UsageError
-from suite.journal.journal import Journal
-from suite.planning.plan import plan
-from suite.provenance import provenance
-from suite.schema import Plan, Result, Status, Trial
-from suite.spec import vary
+import bakeoff.suite.commands.plan as plan_command
+from bakeoff.suite.commands.plan import Asked, TrialState, count_states, show, trial_states
+from bakeoff.suite.errors import UsageError
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import Plan, Result, Status, Trial
+from bakeoff.suite.spec import vary
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.small_ablation import WriteAblation, make_ablation
 

@@ -12,26 +12,26 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-import suite
-from suite.commands.progress import (
+import bakeoff
+from bakeoff.suite.commands.progress import (
     LiveDisplay,
     PlainLines,
     ProgressState,
     display_for,
     outcome,
 )
-from suite.commands.sweep_history import Estimates
-from suite.events import Finished, Progressed, Started, Waiting
-from suite.journal.plans import Listed
-from suite.journal.status_message import last_status
-from suite.planning.plan import plan
-from suite.schema import Measurement, Plan, Point, Result, Status
-from suite.spec import SpecError
-from suite.sweep import driver
-from suite.sweep.driver import Options
-from suite.sweep.finish import SweepOutcome
-from suite.sweep.pending import Pending, pending_work
-from suite.timing.passes import Missing
+from bakeoff.suite.commands.sweep_history import Estimates
+from bakeoff.suite.events import Finished, Progressed, Started, Waiting
+from bakeoff.suite.journal.plans import Listed
+from bakeoff.suite.journal.status_message import last_status
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Measurement, Plan, Point, Result, Status
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.sweep import driver
+from bakeoff.suite.sweep.driver import Options
+from bakeoff.suite.sweep.finish import SweepOutcome
+from bakeoff.suite.sweep.pending import Pending, pending_work
+from bakeoff.suite.timing.passes import Missing
 from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
 
@@ -143,7 +143,7 @@ def test_a_submitted_driver_tells_programs_how_far_it_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     now = 100.0
-    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("bakeoff.suite.commands.progress.time.monotonic", lambda: now)
     monkeypatch.setenv("BAKEOFF_STATUS_LINES", "1")
     out = console(is_terminal=True)
     first, second, *_ = sweep.trials
@@ -178,7 +178,7 @@ def test_a_day_of_lines_is_no_endless_log(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     begin = now = time.monotonic()
-    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("bakeoff.suite.commands.progress.time.monotonic", lambda: now)
     monkeypatch.setenv("BAKEOFF_STATUS_LINES", "1")
     with display_for([sweep], missing, console(is_terminal=False)) as display:
         for second in range(24 * 3600):
@@ -208,7 +208,7 @@ def test_every_trial_has_a_label_of_its_own(sweep: Plan, missing: Missing) -> No
 
 def test_the_estimate_is_corrected_by_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("bakeoff.suite.commands.progress.time.monotonic", lambda: now)
     found = state("a", "b", estimates=Estimates(work={"a": 10.0, "b": 30.0}), start=now)
     assert 30.0 <= found.eta_seconds() <= 40.0  # on several CPUs, or one
     found.take(Started("a", "here"))
@@ -227,8 +227,8 @@ def test_the_estimate_of_a_long_sweep_is_made_once_a_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now, asked = 100.0, []
-    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
-    monkeypatch.setattr("suite.commands.progress.time_left", asked.append)
+    monkeypatch.setattr("bakeoff.suite.commands.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("bakeoff.suite.commands.progress.time_left", asked.append)
     found = state("a", "b")
     for _ in range(10):
         found.eta_seconds()
@@ -250,12 +250,12 @@ def test_a_run_from_python_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -
     given: list[object] = []
     done = SweepOutcome(counts={}, num_run=0, num_missing=0)
     monkeypatch.setattr(driver, "run_plans", lambda *some: given.extend(some) or done)
-    suite.run(out="t2", executor="inline")
+    bakeoff.run(out="t2", executor="inline")
     assert given[-1] is display_for
     assert given[1] == Options(out=Path("t2"), executor="inline")
     with pytest.raises(SpecError, match="did you mean 'inline'"):
-        suite.run(executor="inlin")  # type: ignore[arg-type]
-    assert {"run", "plan", "run_task", "Ablation"} <= set(dir(suite))
+        bakeoff.run(executor="inlin")  # type: ignore[arg-type]
+    assert {"run", "plan", "run_task", "Ablation"} <= set(dir(bakeoff))
 
 
 def timed(metric: str, value: float | None, status: Status = Status.OK) -> Measurement:

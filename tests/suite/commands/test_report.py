@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite import cli, provenance
-from suite.sweep.driver import Options, run
-from suite.tracking.location import store_of
-from suite.tracking.write import RunWriter
+from bakeoff.suite import cli, provenance
+from bakeoff.suite.sweep.driver import Options, run
+from bakeoff.suite.tracking.location import store_of
+from bakeoff.suite.tracking.write import RunWriter
 from tests.workplace import Workplace
 
 COMMITS = ("aaaa00000000", "bbbb00000000")

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from suite.commands import run as run_command
-from suite.commands.run import _report_outcome, run
-from suite.errors import DONE, FAILED, INTERRUPTED
-from suite.events import Unavailable
-from suite.planning.plan import plan
-from suite.schema import Plan
-from suite.sweep.driver import Options
-from suite.sweep.finish import SweepOutcome
+from bakeoff.suite.commands import run as run_command
+from bakeoff.suite.commands.run import _report_outcome, run
+from bakeoff.suite.errors import DONE, FAILED, INTERRUPTED
+from bakeoff.suite.events import Unavailable
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Plan
+from bakeoff.suite.sweep.driver import Options
+from bakeoff.suite.sweep.finish import SweepOutcome
 
 URL = "https://host/#/experiments/1/runs?viewStateShareKey=quick"
 SOME = ("recall", "data_parallel")
@@ -89,7 +89,7 @@ def test_what_failed_here_shows_beside_what_was_found_elsewhere(
 
 STUBBORN = """
 import os, sys, time
-from suite.sweep.interruption import signals_interrupt
+from bakeoff.suite.sweep.interruption import signals_interrupt
 try:
     with signals_interrupt(on_second=lambda: None):
         print("ready", flush=True)

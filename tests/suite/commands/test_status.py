@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from suite.commands import status
-from suite.commands.status import (
+from bakeoff.suite.commands import status
+from bakeoff.suite.commands.status import (
     HOW_TO_LOOK,
     print_status,
     show_status,
@@ -23,13 +23,13 @@ from suite.commands.status import (
     status_of_plans,
     with_money,
 )
-from suite.journal.journal import Journal
-from suite.journal.status_message import SweepStatus
-from suite.planning.plan import plan
-from suite.schema import Measurement, Plan, Price, Result, Status, Trial
-from suite.spec import SpecError
-from suite.sweep.folder_lock import lock_folder
-from suite.text import command
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.status_message import SweepStatus
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Measurement, Plan, Price, Result, Status, Trial
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.sweep.folder_lock import lock_folder
+from bakeoff.suite.text import command
 from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
 
@@ -233,7 +233,7 @@ def test_it_answers_without_torch() -> None:
     code = """
 import sys
 from pathlib import Path
-from suite.commands.status import status_of
+from bakeoff.suite.commands.status import status_of
 status_of(Path("nowhere"))
 print([name for name in ("torch", "ray", "mlflow", "pandas") if name in sys.modules])
 """

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from suite.commands import sweep_history as module
-from suite.commands.sweep_history import Estimates, History
-from suite.journal.plans import Listed
-from suite.journal.sqlite_schema import Attempt, End
+from bakeoff.suite.commands import sweep_history as module
+from bakeoff.suite.commands.sweep_history import Estimates, History
+from bakeoff.suite.journal.plans import Listed
+from bakeoff.suite.journal.sqlite_schema import Attempt, End
 
 NOW = 10_000.0
 
@@ -266,7 +266,7 @@ def test_the_longest_trial_bounds_it_from_below() -> None:
 def test_where_nothing_has_run_lately_this_machines_cpus_are_the_slots(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("suite.commands.sweep_history.num_cpus", lambda: 8)
+    monkeypatch.setattr("bakeoff.suite.commands.sweep_history.num_cpus", lambda: 8)
     trials = [trial(f"t{k}", num_cpus=2.0) for k in range(9)]
     found = usage(trials, [end("t0", 60.0, None)])
     assert found.eta_seconds == pytest.approx(8 * 60 / 4)

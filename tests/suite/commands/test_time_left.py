@@ -11,13 +11,13 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from suite.commands.progress import PlainLines, ProgressState, display_for
-from suite.events import Event, Finished, Progressed, Started
-from suite.planning.cost_model import kinds_of, seconds_of
-from suite.planning.plan import plan
-from suite.schema import Plan, Point, Result, Status, Trial
-from suite.spec import Model, Scale, vary
-from suite.sweep.pending import Pending, Work, fixed_environment, pending_work
+from bakeoff.suite.commands.progress import PlainLines, ProgressState, display_for
+from bakeoff.suite.events import Event, Finished, Progressed, Started
+from bakeoff.suite.planning.cost_model import kinds_of, seconds_of
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Plan, Point, Result, Status, Trial
+from bakeoff.suite.spec import Model, Scale, vary
+from bakeoff.suite.sweep.pending import Pending, Work, fixed_environment, pending_work
 from tests.suite.heads_sweep import HEADS
 from tests.suite.small_ablation import make_ablation
 
@@ -137,7 +137,7 @@ def said_at(
 ) -> tuple[float, float]:
     """Return the estimated and the true time left, after `share` of the total time."""
     now = 1_000.0
-    monkeypatch.setattr("suite.commands.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("bakeoff.suite.commands.progress.time.monotonic", lambda: now)
     state = state_of(plans, missing)
     moments, total = happened
     for moment, event in moments:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from suite.events import Finished
-from suite.execution.trial import run_measuring
-from suite.probes.probe import Said
-from suite.schema import Resources, Result, Status
+from bakeoff.suite.events import Finished
+from bakeoff.suite.execution.trial import run_measuring
+from bakeoff.suite.probes.probe import Said
+from bakeoff.suite.schema import Resources, Result, Status
 from tests.suite.heads_sweep import HeadsSweep
 
 GIB = 2**30

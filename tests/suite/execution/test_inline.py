@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from suite.events import Checkpoints, ExecutorSettings, Unavailable
-from suite.execution import fork_server, inline
-from suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
-from suite.provenance import num_cpus
-from suite.schema import Parallel, Resources
-from suite.sweep.driver import executing
+from bakeoff.suite.events import Checkpoints, ExecutorSettings, Unavailable
+from bakeoff.suite.execution import fork_server, inline
+from bakeoff.suite.execution.inline import InlineExecutor, refuse_infeasible, refuse_too_large
+from bakeoff.suite.provenance import num_cpus
+from bakeoff.suite.schema import Parallel, Resources
+from bakeoff.suite.sweep.driver import executing
 from tests.suite.execution.test_process_cleanup import assert_ended, left_behind
 from tests.suite.heads_sweep import HeadsSweep
 
@@ -74,7 +74,7 @@ def test_one_process_is_not_several() -> None:
 
 
 def test_without_deepspeed_there_are_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suite.execution.inline.find_spec", lambda name: None)
+    monkeypatch.setattr("bakeoff.suite.execution.inline.find_spec", lambda name: None)
     refuse_too_large([(TRIAL, Resources())])
     one = replace(SPREAD, parallel=replace(SPREAD.parallel, workers=1))
     with pytest.raises(Unavailable, match="need DeepSpeed, which is not installed"):

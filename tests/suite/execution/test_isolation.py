@@ -9,18 +9,25 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.events import Assignments, Checkpoints, Event, ExecutorSettings, Finished, Remarked
-from suite.execution import inline
-from suite.execution.inline import InlineExecutor
-from suite.planning.plan import plan
-from suite.schema import Resources, Status
+from bakeoff.suite.events import (
+    Assignments,
+    Checkpoints,
+    Event,
+    ExecutorSettings,
+    Finished,
+    Remarked,
+)
+from bakeoff.suite.execution import inline
+from bakeoff.suite.execution.inline import InlineExecutor
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Resources, Status
 from tests.suite.heads_sweep import HeadsSweep
 from tests.workplace import Workplace
 
 MIXERS = """
 import os, random, signal
 import torch
-from models.mixer import Mixer
+from bakeoff.models.mixer import Mixer
 
 NUMBER = 0.0
 cross_entropy = torch.nn.functional.cross_entropy
@@ -111,7 +118,7 @@ def test_what_a_trial_in_this_process_changes_is_undone_and_said(
 
 def test_the_floors_that_scikit_learn_fits_change_nothing_that_others_share() -> None:
     program = (
-        "from suite.timing.global_state import GlobalState\n"
+        "from bakeoff.suite.timing.global_state import GlobalState\n"
         "before = GlobalState()\n"
         "from sklearn.linear_model import LogisticRegression\n"
         "print(before.changes())"

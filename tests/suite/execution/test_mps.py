@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.execution import side_by_side
-from suite.execution.side_by_side import PIPES, shared_gpus
-from suite.schema import Resources
+from bakeoff.suite.execution import side_by_side
+from bakeoff.suite.execution.side_by_side import PIPES, shared_gpus
+from bakeoff.suite.schema import Resources
 from tests.suite.heads_sweep import HeadsSweep
 
 TRIAL = HeadsSweep().trial()

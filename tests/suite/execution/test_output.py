@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.events import Checkpoints
-from suite.execution.output import MOST_BYTES, captured_output, output_file, with_left_output
-from suite.provenance import provenance
-from suite.schema import Resources, Result, Status
+from bakeoff.suite.events import Checkpoints
+from bakeoff.suite.execution.output import (
+    MOST_BYTES,
+    captured_output,
+    output_file,
+    with_left_output,
+)
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import Resources, Result, Status
 
 
 def test_the_workers_that_died_share_the_room_of_one(tmp_path: Path) -> None:

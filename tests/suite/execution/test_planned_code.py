@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.events import PlannedCode, PlannedModule
-from suite.execution.planned_code import ChangedFile, import_only, refuse_changed_files
+from bakeoff.suite.events import PlannedCode, PlannedModule
+from bakeoff.suite.execution.planned_code import ChangedFile, import_only, refuse_changed_files
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import sys
 
 import psutil
 
-from suite.execution import process_cleanup as cleanup
-from suite.execution.process_cleanup import process_cleanup
+from bakeoff.suite.execution import process_cleanup as cleanup
+from bakeoff.suite.execution.process_cleanup import process_cleanup
 
 # It starts a process in a new session, prints its process id, and exits.
 PARENT = """
@@ -43,7 +43,7 @@ def test_whatever_was_started_in_the_block_ends_with_it_and_nothing_else() -> No
 def test_what_a_killed_driver_has_left_is_ended_by_the_next() -> None:
     program = f"""
 import os, signal, sys
-from suite.execution.process_cleanup import process_cleanup
+from bakeoff.suite.execution.process_cleanup import process_cleanup
 with process_cleanup():
     exec({PARENT!r})
     sys.stdout.flush()

@@ -13,18 +13,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import suite
-from models.interface import ANSWERS, Outputs
-from suite.errors import Diverged
-from suite.execution.run_task import ModuleError, TaskResult
-from suite.schema import Point, Training
-from suite.spec import Recipe, Scale
-from suite.tasks.bases.generated import GeneratedTask
-from suite.tasks.data_order import RandomStream
-from suite.tasks.emoji.emoji_pairs import EmojiPairs
-from suite.tasks.registry import TASKS, task_class
-from suite.tasks.task import Batch, TaskError
-from suite.training.loop import Exercise
+import bakeoff
+from bakeoff.models.interface import ANSWERS, Outputs
+from bakeoff.suite.errors import Diverged
+from bakeoff.suite.execution.run_task import ModuleError, TaskResult
+from bakeoff.suite.schema import Point, Training
+from bakeoff.suite.spec import Recipe, Scale
+from bakeoff.suite.tasks.bases.generated import GeneratedTask
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.emoji.emoji_pairs import EmojiPairs
+from bakeoff.suite.tasks.registry import TASKS, task_class
+from bakeoff.suite.tasks.task import Batch, TaskError
+from bakeoff.suite.training.loop import Exercise
 from tests.suite.writers import GruPair
 
 
@@ -49,11 +49,11 @@ class Linear(nn.Module):
 
 def run(module: nn.Module, **changes: object) -> object:
     wanted = {"task": "fashion_mnist_patches", "steps": 40, "batch": 100, "learning_rate": 1e-2}
-    return suite.run_task(module, **(wanted | changes))  # type: ignore[arg-type]
+    return bakeoff.run_task(module, **(wanted | changes))  # type: ignore[arg-type]
 
 
 def test_a_linear_map_learns_the_clothes() -> None:
-    found = suite.run_task(
+    found = bakeoff.run_task(
         Linear(), task="fashion_mnist_patches", steps=60, batch=100, learning_rate=1e-2
     )
     assert (found.metric, found.unit) == ("accuracy", "1")
@@ -104,7 +104,7 @@ def test_a_language_model_takes_the_length_that_is_asked_for() -> None:
             logits: Tensor = self.table(inputs)
             return logits
 
-    found = suite.run_task(
+    found = bakeoff.run_task(
         Bigram(), task="shakespeare_characters", steps=30, length=256, batch=64, learning_rate=0.3
     )
     assert lengths == {256}
@@ -123,7 +123,7 @@ def test_it_trains_as_an_ablation_with_the_same_scale(
         seen.append(exercise.training)
         return iter(())
 
-    monkeypatch.setattr("suite.execution.run_task.train", noted)
+    monkeypatch.setattr("bakeoff.suite.execution.run_task.train", noted)
     run(Linear(), steps=steps)
     scale = Scale(dim=8, depth=1, length=49, steps=steps, batch=100, learning_rate=1e-2)
     wanted = {field.name: getattr(scale, field.name) for field in fields(Training)}
@@ -241,7 +241,7 @@ def test_a_length_that_the_task_cannot_have_is_refused() -> None:
 
 
 def test_a_task_with_parts_is_scored_by_part() -> None:
-    found = suite.run_task(Symbols(256), task="mqar_small", steps=1)
+    found = bakeoff.run_task(Symbols(256), task="mqar_small", steps=1)
     assert list(found.parts) == ["pairs=4", "pairs=8"]
     low, high = sorted(found.parts.values())
     assert low <= found.value <= high
@@ -317,12 +317,12 @@ def test_a_module_that_does_not_suit_is_one_sentence(
     module: nn.Module, task: str, sentence: str
 ) -> None:
     with pytest.raises(ModuleError) as refused:
-        suite.run_task(module, task=task)
+        bakeoff.run_task(module, task=task)
     assert str(refused.value) == sentence
 
 
 def test_a_module_with_a_source_writes_by_itself() -> None:
-    found = suite.run_task(
+    found = bakeoff.run_task(
         GruPair(64), task="reversal", length=3, steps=200, batch=64, learning_rate=1e-2
     )
     assert (found.metric, found.unit) == ("exact_match", "1")
@@ -365,7 +365,7 @@ class WrongState(GruPair):
         (
             NoSteps,
             "the module NoSteps must have encode and step: exact_match of reversal judges what it"
-            " writes by itself; models.decoding.Writer describes them",
+            " writes by itself; bakeoff.models.decoding.Writer describes them",
         ),
         (
             WrongState,
@@ -378,7 +378,7 @@ def test_a_module_that_cannot_serve_a_source_is_one_sentence(
     kind: type[GruPair], sentence: str
 ) -> None:
     with pytest.raises(ModuleError) as refused:
-        suite.run_task(kind(8), task="reversal")
+        bakeoff.run_task(kind(8), task="reversal")
     assert str(refused.value) == sentence
 
 
@@ -387,29 +387,29 @@ def test_the_examples_of_the_documentation_run(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(GeneratedTask, "num_held_out", {"validation": 4, "test": 8})
     monkeypatch.setitem(TASKS, "same_first", f"{__name__}:SameFirst")
     asked: set[str] = set()
-    trained = suite.run_task
+    trained = bakeoff.run_task
 
     def noted(module: nn.Module, *, task: str, **settings: Any) -> TaskResult:
         asked.add(task_class(task).asks_for)
         return trained(module, task=task, **settings)
 
-    monkeypatch.setattr(suite, "run_task", noted)
+    monkeypatch.setattr(bakeoff, "run_task", noted)
     runner = doctest.DocTestRunner()
     (examples,) = doctest.DocTestFinder().find(trained, "run_task", globs={})
     assert not runner.run(examples, clear_globs=False).failed
-    pair = suite.run_task(examples.globs["Difference"](), task="same_first", length=4, steps=2)
+    pair = bakeoff.run_task(examples.globs["Difference"](), task="same_first", length=4, steps=2)
     assert pair.metric == "accuracy"
     monkeypatch.setattr(EmojiPairs, "num_held_out", {"validation": 20, "test": 40})
-    choice = suite.run_task(Towers(), task="emoji_pairs", steps=2, batch=4)
+    choice = bakeoff.run_task(Towers(), task="emoji_pairs", steps=2, batch=4)
     assert choice.metric == "recall_at_1"
     words = nn.Sequential(nn.Embedding(8192, 4), nn.Linear(4, 8192))
-    behind = suite.run_task(words, task="definitions_prefix", length=8, steps=2, batch=4)
+    behind = bakeoff.run_task(words, task="definitions_prefix", length=8, steps=2, batch=4)
     assert behind.metric == "bits_per_word"
-    picture = suite.run_task(nn.Linear(3, 3), task="emoji_pictures", steps=2, batch=4)
+    picture = bakeoff.run_task(nn.Linear(3, 3), task="emoji_pictures", steps=2, batch=4)
     assert picture.metric == "pixel_error"
-    drawn = suite.run_task(Painter(), task="emoji_tokens", steps=2, batch=4)
+    drawn = bakeoff.run_task(Painter(), task="emoji_tokens", steps=2, batch=4)
     assert drawn.metric == "pictures_right"
-    acted = suite.run_task(Player(), task="corridor_mixed", length=3, steps=2, batch=4)
+    acted = bakeoff.run_task(Player(), task="corridor_mixed", length=3, steps=2, batch=4)
     assert (acted.metric, len(acted.parts)) == ("return_got", 4)
     assert list(acted.parts.values())[-1] == acted.value
     assert asked == set(ANSWERS)
@@ -456,10 +456,10 @@ class Speechless(Painter):
 
 def test_a_module_that_cannot_draw_is_one_sentence() -> None:
     with pytest.raises(ModuleError) as refused:
-        suite.run_task(Speechless(), task="emoji_tokens")
+        bakeoff.run_task(Speechless(), task="emoji_tokens")
     assert str(refused.value) == (
         "the module Speechless must have draw: pictures_right of emoji_tokens judges what it draws "
-        "by itself; models.interface describes them"
+        "by itself; bakeoff.models.interface describes them"
     )
 
 

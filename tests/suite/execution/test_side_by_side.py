@@ -13,24 +13,24 @@ from typing import Any
 import pytest
 import torch
 
-from suite.events import Assignments, Checkpoints, ExecutorSettings, Finished
-from suite.execution import side_by_side
-from suite.execution.inline import InlineExecutor
-from suite.execution.side_by_side import (
+from bakeoff.suite.events import Assignments, Checkpoints, ExecutorSettings, Finished
+from bakeoff.suite.execution import side_by_side
+from bakeoff.suite.execution.inline import InlineExecutor
+from bakeoff.suite.execution.side_by_side import (
     PIPES,
     SideBySide,
     beside_others,
     gpu_names,
     num_places,
 )
-from suite.planning.plan import plan
-from suite.schema import Resources, Status, Trial
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Resources, Status, Trial
 from tests.workplace import code_in, is_alive
 
 MIXER = '''"""Notes what its process sees, and when."""
 import json, os, time
 from pathlib import Path
-from models.mixer import Mixer
+from bakeoff.models.mixer import Mixer
 
 class Noting(Mixer):
     def make_parameters(self, config):
@@ -50,7 +50,7 @@ class Noting(Mixer):
     def forward(self, x, mask=None, context=None, context_mask=None):
         return x
 '''
-ABLATION = """from suite import Ablation, Model, Scale, vary
+ABLATION = """from bakeoff import Ablation, Model, Scale, vary
 ABLATION = Ablation(
     question="?", baseline=Model("tagger", mixer="own_noting:Noting", feed_forward_ratio=1),
     axes=[vary("feed_forward_ratio", [1, 2, 3, 4])], tasks=["shakespeare_masked"],

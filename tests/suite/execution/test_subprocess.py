@@ -18,17 +18,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.errors import INTERRUPTED
-from suite.events import Event, Finished, Progressed, Remarked, Started
-from suite.execution import fork_server
-from suite.execution import subprocess as trial_subprocess
-from suite.execution.fork_server import ForkServer
-from suite.execution.subprocess import environment_of, run_in_subprocess
-from suite.execution.subprocess_main import EVENT, REQUEST, TrialRequest
-from suite.execution.trial import run_trial
-from suite.planning.plan import plan
-from suite.provenance import provenance
-from suite.schema import Resources, Result, Status, Trial
+from bakeoff.suite.errors import INTERRUPTED
+from bakeoff.suite.events import Event, Finished, Progressed, Remarked, Started
+from bakeoff.suite.execution import fork_server
+from bakeoff.suite.execution import subprocess as trial_subprocess
+from bakeoff.suite.execution.fork_server import ForkServer
+from bakeoff.suite.execution.subprocess import environment_of, run_in_subprocess
+from bakeoff.suite.execution.subprocess_main import EVENT, REQUEST, TrialRequest
+from bakeoff.suite.execution.trial import run_trial
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import Resources, Result, Status, Trial
 from tests.workplace import Workplace, is_alive
 
 MIXERS = '''"""Mixers that use their process."""
@@ -40,7 +40,7 @@ import sys
 import time
 from pathlib import Path
 
-from models.mixer import Mixer
+from bakeoff.models.mixer import Mixer
 
 
 class Prints(Mixer):
@@ -82,8 +82,8 @@ class CannotBeCaptured(Prints):
     """As where a GPU cannot capture a step; in a process that records nothing, it trains."""
 
     def forward(self, x, mask=None, context=None, context_mask=None):
-        from suite.errors import CaptureFailed
-        from suite.training.engines import recording
+        from bakeoff.suite.errors import CaptureFailed
+        from bakeoff.suite.training.engines import recording
 
         if len(x) >= 100 and not recording._why_nothing:
             raise CaptureFailed("the stream was waited for")
@@ -177,8 +177,8 @@ def test_what_cannot_even_begin_is_a_result_that_says_why(
 SCRIPT = """
 from pathlib import Path
 
-from suite.execution.subprocess import run_in_subprocess
-from suite.execution.subprocess_main import EVENT, REQUEST
+from bakeoff.suite.execution.subprocess import run_in_subprocess
+from bakeoff.suite.execution.subprocess_main import EVENT, REQUEST
 
 with open("imported", "a") as file:
     file.write("once\\n")
@@ -298,7 +298,7 @@ def test_it_dies_with_its_input_in_the_middle_of_its_work(slow: tuple[Trial, str
     trial, folder = slow
     paths = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
     with subprocess.Popen(
-        [sys.executable, "-m", "suite.execution.subprocess_main"],
+        [sys.executable, "-m", "bakeoff.suite.execution.subprocess_main"],
         env={**os.environ, "PYTHONPATH": paths},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

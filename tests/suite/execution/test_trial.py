@@ -11,15 +11,24 @@ from typing import Any
 import pytest
 import torch
 
-from suite.errors import Diverged, classified
-from suite.events import Finished, Progressed, Started
-from suite.execution import trial as trial_module
-from suite.execution.trial import run_measuring, run_trial
-from suite.planning.plan import plan
-from suite.probes.probe import Probe
-from suite.schema import Measurement, MetricSpec, Parallel, Point, Resources, Result, Status, Trial
-from suite.tasks.task import Task
-from suite.timeouts import TimeIsUp
+from bakeoff.suite.errors import Diverged, classified
+from bakeoff.suite.events import Finished, Progressed, Started
+from bakeoff.suite.execution import trial as trial_module
+from bakeoff.suite.execution.trial import run_measuring, run_trial
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.probe import Probe
+from bakeoff.suite.schema import (
+    Measurement,
+    MetricSpec,
+    Parallel,
+    Point,
+    Resources,
+    Result,
+    Status,
+    Trial,
+)
+from bakeoff.suite.tasks.task import Task
+from bakeoff.suite.timeouts import TimeIsUp
 from tests.suite.timing.nvml import Library, with_library
 from tests.workplace import Workplace
 
@@ -192,7 +201,7 @@ def test_a_number_that_is_none_is_no_result(
 
 
 class _OfTheSuite(BaseException):
-    __module__ = "suite.cluster.worker"  # this module is imported only if Ray is installed
+    __module__ = "bakeoff.suite.cluster.worker"  # this module is imported only if Ray is installed
 
 
 @pytest.mark.parametrize(
@@ -210,7 +219,7 @@ def test_points_are_passed_on_now_and_then_and_each_once(
     quality: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = itertools.count(0.0, 0.2)  # seconds; the clock is read once per point
-    monkeypatch.setattr("suite.execution.trial.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("bakeoff.suite.execution.trial.time.monotonic", lambda: next(clock))
     script = [point(step) for step in range(12)]
     monkeypatch.setattr(trial_module, "probe", lambda name: _Scripted(*script, NUMBER))
     *events, last = run_trial(quality, ONE, "here")

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from models.interface import Outputs
-from suite.floors.constant import smoothed
-from suite.floors.floor import training_batches
-from suite.floors.registry import FLOORS
-from suite.tasks.emoji.picture_metrics import PixelError
-from suite.tasks.registry import build_task
-from suite.tasks.task import UNSCORED, Task
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.floors.constant import smoothed
+from bakeoff.suite.floors.floor import training_batches
+from bakeoff.suite.floors.registry import FLOORS
+from bakeoff.suite.tasks.emoji.picture_metrics import PixelError
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import UNSCORED, Task
 from tests.suite.floors.tiny import (
     Row,
     TinyCaptions,

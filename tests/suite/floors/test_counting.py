@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from suite.floors import counting, floor
-from suite.floors.counting import NGramModel, dictionary, least_shared
-from suite.floors.registry import FLOORS
-from suite.tasks.batch import Batch
-from suite.tasks.registry import build_task
-from suite.tasks.sequence_metrics import Bleu
+from bakeoff.suite.floors import counting, floor
+from bakeoff.suite.floors.counting import NGramModel, dictionary, least_shared
+from bakeoff.suite.floors.registry import FLOORS
+from bakeoff.suite.tasks.batch import Batch
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.sequence_metrics import Bleu
 from tests.suite.floors.tiny import (
     END,
     Row,

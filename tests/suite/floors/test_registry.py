@@ -2,8 +2,8 @@
 
 import pytest
 
-from suite.floors.registry import FLOORS
-from suite.tasks.registry import TASKS, task_class
+from bakeoff.suite.floors.registry import FLOORS
+from bakeoff.suite.tasks.registry import TASKS, task_class
 
 SUITED_ALONE = {  # tasks by floor; no other floor below suits them
     "word_by_word": {"reversal", "sorting", "bible_en_de"},

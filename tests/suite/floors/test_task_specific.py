@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from suite.floors.registry import FLOORS
-from suite.floors.task_specific import BANDWIDTHS, chosen_bandwidth, kernel_regression
-from suite.tasks.kernel_regression import KernelRegression, points_of
-from suite.tasks.registry import build_task, task_class
-from suite.tasks.task import Batch, Split
-from suite.tasks.worlds.world_task import WorldTask
+from bakeoff.suite.floors.registry import FLOORS
+from bakeoff.suite.floors.task_specific import BANDWIDTHS, chosen_bandwidth, kernel_regression
+from bakeoff.suite.tasks.kernel_regression import KernelRegression, points_of
+from bakeoff.suite.tasks.registry import build_task, task_class
+from bakeoff.suite.tasks.task import Batch, Split
+from bakeoff.suite.tasks.worlds.world_task import WorldTask
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,15 @@ import pytest
 import torch
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
-from suite.floors import floor, vectors
-from suite.floors.registry import FLOORS
-from suite.floors.vectors import NUMBERS, nearest, votes, words_in
-from suite.tasks.batch import Batch
-from suite.tasks.caption_metrics import RougeL
-from suite.tasks.emoji.picture_metrics import PixelError
-from suite.tasks.metrics import Recall
-from suite.tasks.registry import build_task
-from suite.tasks.task import Split, Task
+from bakeoff.suite.floors import floor, vectors
+from bakeoff.suite.floors.registry import FLOORS
+from bakeoff.suite.floors.vectors import NUMBERS, nearest, votes, words_in
+from bakeoff.suite.tasks.batch import Batch
+from bakeoff.suite.tasks.caption_metrics import RougeL
+from bakeoff.suite.tasks.emoji.picture_metrics import PixelError
+from bakeoff.suite.tasks.metrics import Recall
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import Split, Task
 from tests.suite.floors.tiny import (
     END,
     FILLER,

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.interface import Input
-from suite.tasks.bases.labelled_data import LabelledData, examples_of
-from suite.tasks.bases.labelled_texts import TextClassification
-from suite.tasks.bases.text_windows import Corpus, TextWindows
-from suite.tasks.metrics import Bits
-from suite.tasks.sequence_metrics import ExactMatch
-from suite.tasks.task import UNSCORED, Batch, DataSource, Split, Task
+from bakeoff.models.interface import Input
+from bakeoff.suite.tasks.bases.labelled_data import LabelledData, examples_of
+from bakeoff.suite.tasks.bases.labelled_texts import TextClassification
+from bakeoff.suite.tasks.bases.text_windows import Corpus, TextWindows
+from bakeoff.suite.tasks.metrics import Bits
+from bakeoff.suite.tasks.sequence_metrics import ExactMatch
+from bakeoff.suite.tasks.task import UNSCORED, Batch, DataSource, Split, Task
 
 SOURCE = DataSource(name="tiny", title="", licence="", origin="", sha256="0" * 64, file="")
 FILLER, END = 0, 2

@@ -8,11 +8,11 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from suite.journal.editions import bare_json
-from suite.journal.export import exported, parsed
-from suite.journal.journal import Journal
-from suite.planning.plan import plan
-from suite.schema import Plan
+from bakeoff.suite.journal.editions import bare_json
+from bakeoff.suite.journal.export import exported, parsed
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Plan
 from tests.suite.journal.test_preregistration import commit_all
 from tests.suite.small_ablation import make_ablation
 

@@ -17,10 +17,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import Contradiction, JournalError
-from suite.planning.plan import plan
-from suite.schema import FAILURES, Measurement, Point, Provenance, Result, Status
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.sqlite_schema import Contradiction, JournalError
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import FAILURES, Measurement, Point, Provenance, Result, Status
 from tests.suite.heads_sweep import HEADS
 from tests.suite.small_ablation import make_ablation
 
@@ -297,8 +297,8 @@ TestAgainstAModel = AgainstAModel.TestCase
 WRITER = """
 import resource, sys
 from pathlib import Path
-from suite.journal.journal import Journal, JournalError
-from suite.schema import Provenance, Result, Status
+from bakeoff.suite.journal.journal import Journal, JournalError
+from bakeoff.suite.schema import Provenance, Result, Status
 
 place = Provenance(commit="c", device="d", num_threads=1, num_cpus=1.0, num_gpus=0.0, versions={})
 path, first, limit = sys.argv[1:]

@@ -13,26 +13,26 @@ from typing import Any
 
 import pytest
 
-from models.model_spec import Knob
-from reports.stats.intervals import CONFIDENCE
-from reports.view import read_sweep
-from suite.journal.editions import edition_sha256
-from suite.journal.journal import Journal
-from suite.journal.plans import (
+from bakeoff.models.model_spec import Knob
+from bakeoff.reports.stats.intervals import CONFIDENCE
+from bakeoff.reports.view import read_sweep
+from bakeoff.suite.journal.editions import edition_sha256
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.plans import (
     ALPHA,
     Statement,
     content_of,
     num_seeds_seen,
     registration_of,
 )
-from suite.planning.plan import plan
-from suite.reporting.build import sweeps_in
-from suite.reporting.frames import by_trial, sweep_files, sweep_of
-from suite.schema import FAILURES, About, Plan, Registration, Result, Status
-from suite.spec import Claim
-from suite.sweep.driver import Options, run
-from suite.sweep.verify import differences
-from suite.tracking.location import store_of
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.reporting.build import sweeps_in
+from bakeoff.suite.reporting.frames import by_trial, sweep_files, sweep_of
+from bakeoff.suite.schema import FAILURES, About, Plan, Registration, Result, Status
+from bakeoff.suite.spec import Claim
+from bakeoff.suite.sweep.driver import Options, run
+from bakeoff.suite.sweep.verify import differences
+from bakeoff.suite.tracking.location import store_of
 from tests.suite.heads_sweep import HEADS
 from tests.suite.small_ablation import make_ablation
 from tests.workplace import Workplace

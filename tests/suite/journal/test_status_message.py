@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.journal.status_message import (
+from bakeoff.suite.journal.status_message import (
     SweepStatus,
     is_status_line,
     last_status,

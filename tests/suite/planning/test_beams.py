@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from suite.planning.cost_model import seconds_of
-from suite.planning.plan import plan
-from suite.schema import LEARNING_RATE, Plan, Trial
-from suite.spec import Model, Scale, SpecError, vary
+from bakeoff.suite.planning.cost_model import seconds_of
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import LEARNING_RATE, Plan, Trial
+from bakeoff.suite.spec import Model, Scale, SpecError, vary
 from tests.suite.small_ablation import make_ablation
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from suite.planning.plan import plan
-from suite.schema import Plan
-from suite.spec import Ablation, vary
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Plan
+from bakeoff.suite.spec import Ablation, vary
 from tests.suite.small_ablation import make_ablation
 
 

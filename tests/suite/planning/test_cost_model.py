@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.planning.cost_model import planned_work, seconds_of
-from suite.planning.gpu_specs import GPU_SPECS
-from suite.planning.plan import plan
-from suite.schema import Parallel, Plan, Resources, Trial
-from suite.spec import Model, vary
+from bakeoff.suite.planning.cost_model import planned_work, seconds_of
+from bakeoff.suite.planning.gpu_specs import GPU_SPECS
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Parallel, Plan, Resources, Trial
+from bakeoff.suite.spec import Model, vary
 from tests.suite.small_ablation import make_ablation
 
 ONE = Resources()
@@ -65,7 +65,7 @@ def test_a_users_mixer_without_a_formula_has_an_estimate(
     write_ablation: Callable[..., Path], tmp_path: Path
 ) -> None:
     (tmp_path / "own_data.py").write_text(
-        "import torch\nfrom models import Mixer\n\n\nclass Mine(Mixer):\n"
+        "import torch\nfrom bakeoff.models import Mixer\n\n\nclass Mine(Mixer):\n"
         "    supports_causal = True\n\n    def __init__(self, **fields):\n"
         "        super().__init__(**fields)\n        self.scale = torch.ones(2).sum().item()\n\n"
         "    def forward(self, x, mask=None, context=None, context_mask=None):\n"

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from models import MIXERS, Mixer, ModelError, ModelSpec, mixer_class
-from suite.planning.examination import try_own_mixer
+from bakeoff.models import MIXERS, Mixer, ModelError, ModelSpec, mixer_class
+from bakeoff.suite.planning.examination import try_own_mixer
 
 
 class Causal(Mixer):

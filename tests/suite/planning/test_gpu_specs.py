@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from suite.errors import UsageError
-from suite.planning import gpu_specs
-from suite.planning.gpu_specs import GPU_SPECS, USUAL, gpu_spec, local_gpu
+from bakeoff.suite.errors import UsageError
+from bakeoff.suite.planning import gpu_specs
+from bakeoff.suite.planning.gpu_specs import GPU_SPECS, USUAL, gpu_spec, local_gpu
 
 
 class Properties:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from models import MIXERS, mixer_class
-from reports.pages.summary import facts
-from suite import timeouts
-from suite.planning.cells import mixer_version
-from suite.planning.knobs import knob_names, taken_names
-from suite.planning.plan import plan
-from suite.planning.resolve import _why_unbuildable
-from suite.schema import Plan
-from suite.spec import SpecError
+from bakeoff.models import MIXERS, mixer_class
+from bakeoff.reports.pages.summary import facts
+from bakeoff.suite import timeouts
+from bakeoff.suite.planning.cells import mixer_version
+from bakeoff.suite.planning.knobs import knob_names, taken_names
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.planning.resolve import _why_unbuildable
+from bakeoff.suite.schema import Plan
+from bakeoff.suite.spec import SpecError
 from tests.suite.small_ablation import WriteAblation
 
 AVERAGE = '''
@@ -22,7 +22,7 @@ AVERAGE = '''
 
 from dataclasses import dataclass
 
-from models import Mixer, ModelError
+from bakeoff.models import Mixer, ModelError
 
 
 class Average(Mixer):
@@ -84,12 +84,12 @@ FAULTS = {
     "not a mixer": (
         (),
         {"name": "own.average:dataclass"},
-        "is not a subclass of models.mixer.Mixer",
+        "is not a subclass of bakeoff.models.mixer.Mixer",
     ),
     "abstract": (((SIGNATURE, "def mix(self, x):"),), {}, "does not define forward"),
     "raises on import": ((("from dataclasses", "1 / 0\nfrom dataclasses"),), {}, "ZeroDivision"),
     "ends the program": (
-        (("from models import", "raise SystemExit(0)\nfrom models import"),),
+        (("from bakeoff.models import", "raise SystemExit(0)\nfrom models import"),),
         {},
         "ends the program (SystemExit(0))",
     ),
@@ -136,7 +136,7 @@ def test_a_mixer_whose_import_never_returns_is_ended(
     monkeypatch.setattr(timeouts, "SECONDS_TO_IMPORT", 1)
     start = time.monotonic()
     with pytest.raises(SpecError, match="did not finish within 1 s"):
-        planned(("from models import", "while True: pass\nfrom models import"))
+        planned(("from bakeoff.models import", "while True: pass\nfrom models import"))
     assert time.monotonic() - start < 5
 
 

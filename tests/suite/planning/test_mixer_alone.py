@@ -2,11 +2,11 @@
 
 import pytest
 
-from suite.planning.plan import plan
-from suite.planning.variants import coordinates
-from suite.probes.probe import PROBES, probe
-from suite.schema import MIXER_ALONE, Plan
-from suite.spec import Axis, Claim, Model, Scale, SpecError, vary
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.planning.variants import coordinates
+from bakeoff.suite.probes.probe import PROBES, probe
+from bakeoff.suite.schema import MIXER_ALONE, Plan
+from bakeoff.suite.spec import Axis, Claim, Model, Scale, SpecError, vary
 from tests.suite.small_ablation import SCALE, make_ablation
 
 SWEEP = {"lengths": [8, 16, 32], "dims": [8, 16], "dims_length": 16}

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-import suite
-from suite.planning.loader import of_value
-from suite.planning.overrides import parsed
-from suite.planning.plan import plan
-from suite.spec import Model, SpecError, vary
+import bakeoff
+from bakeoff.suite.planning.loader import of_value
+from bakeoff.suite.planning.overrides import parsed
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.spec import Model, SpecError, vary
 from tests.suite.small_ablation import make_ablation
 
 HEADS = vary("heads", [1, 4])
@@ -52,9 +52,9 @@ def test_what_cannot_be_set_is_one_sentence(options: str) -> None:
 
 
 def test_python_says_the_same_in_values() -> None:
-    found = suite.plan(make_ablation(), steps=30, heads=[1, 2, 4])
+    found = bakeoff.plan(make_ablation(), steps=30, heads=[1, 2, 4])
     assert found == plan(make_ablation(), settings=parsed(["steps=30", "heads=1,2,4"]))
-    said = 'suite.run(ABLATION, scale="quick", steps=30, heads=[1, 2, 4])'
+    said = 'bakeoff.run(ABLATION, scale="quick", steps=30, heads=[1, 2, 4])'
     assert found.about.regenerate == said
     with pytest.raises(SpecError, match="did you mean 'steps'"):
-        suite.run(make_ablation(), stepz=3)
+        bakeoff.run(make_ablation(), stepz=3)

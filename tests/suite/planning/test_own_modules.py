@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.planning.own_modules import planned_code, source_of
-from suite.planning.plan import plan
-from suite.spec import Model, SpecError
+from bakeoff.suite.planning.own_modules import planned_code, source_of
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.spec import Model, SpecError
 from tests.suite.cluster.test_code_bundle import MIXER, mixer
 from tests.suite.small_ablation import WriteAblation, make_ablation
 
@@ -33,7 +33,7 @@ def test_source_of_a_file_its_mixer_and_its_package(write_ablation: WriteAblatio
 NET = """
 from dataclasses import dataclass
 from torch import nn
-from models import Architecture
+from bakeoff.models import Architecture
 
 class Net(Architecture):
     files = {files}

@@ -2,10 +2,10 @@
 
 import pytest
 
-from models import ModelSpec
-from suite.planning.plan import plan
-from suite.schema import Plan
-from suite.spec import Model, SpecError, vary
+from bakeoff.models import ModelSpec
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Plan
+from bakeoff.suite.spec import Model, SpecError, vary
 from tests.suite.small_ablation import make_ablation
 
 TASK = "fashion_mnist_patches"  # its model is not causal

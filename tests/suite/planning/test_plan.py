@@ -13,16 +13,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models import MIXERS
-from models.model_spec import content_hash
-from suite.journal.editions import bare_json, edition_sha256
-from suite.planning.loader import find, shipped
-from suite.planning.plan import plan
-from suite.probes.probe import probe
-from suite.schema import Parallel, Plan, Resources
-from suite.spec import Claim, Model, Recipe, Scale, SpecError, vary
-from suite.tasks.registry import task_class
-from suite.training import loop as training
+from bakeoff.models import MIXERS
+from bakeoff.models.model_spec import content_hash
+from bakeoff.suite.journal.editions import bare_json, edition_sha256
+from bakeoff.suite.planning.loader import find, shipped
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.probe import probe
+from bakeoff.suite.schema import Parallel, Plan, Resources
+from bakeoff.suite.spec import Claim, Model, Recipe, Scale, SpecError, vary
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.training import loop as training
 from tests.suite.small_ablation import SCALE, WriteAblation, make_ablation
 
 TEXT, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
@@ -30,7 +30,7 @@ EVERY_PROBE = ["quality", "parameters", "flops", "step_time"]
 
 PRINT_IDS = """
 import json, sys
-from suite.planning.plan import plan
+from bakeoff.suite.planning.plan import plan
 print(json.dumps({name: [t.trial_id for t in plan(name).trials] for name in sys.argv[1:]}))
 """
 
@@ -57,7 +57,8 @@ def test_ids_are_those_of_other_processes_and_follow_a_users_source(
 ) -> None:
     mixer = tmp_path / "own_average.py"
     mixer.write_text(
-        "from models import Mixer\n\n\nclass Average(Mixer):\n    supports_causal = True\n\n"
+        "from bakeoff.models import Mixer\n\n\nclass Average(Mixer):\n    supports_causal = True\n"
+        "\n"
         "    def forward(self, x, mask=None, context=None, context_mask=None):\n"
         "        return x.cumsum(1)\n"
     )
@@ -210,8 +211,8 @@ def test_seeds_move_what_depends_on_them() -> None:
 def test_a_new_version_of_a_definition_moves_the_ids(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from models import architecture_class, mixer_class, position_class
-    from suite.planning.cells import mixer_version
+    from bakeoff.models import architecture_class, mixer_class, position_class
+    from bakeoff.suite.planning.cells import mixer_version
 
     before = _ids(plan(make_ablation()))
     source = task_class(TEXT).source

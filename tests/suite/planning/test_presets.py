@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from models import ModelSpec
-from suite.planning.overrides import parsed
-from suite.planning.plan import plan
-from suite.spec import Ablation, Model, SpecError, vary
+from bakeoff.models import ModelSpec
+from bakeoff.suite.planning.overrides import parsed
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.spec import Ablation, Model, SpecError, vary
 from tests.suite.small_ablation import make_ablation
 
 IMAGES = ["fashion_mnist_images"]

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from models.model_spec import reading_knob
-from suite.planning.plan import plan
-from suite.schema import LEARNING_RATE, QUALITY, Plan, Trial
-from suite.schema.trial import TRAINED
-from suite.spec import Model, Recipe, vary
+from bakeoff.models.model_spec import reading_knob
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import LEARNING_RATE, QUALITY, Plan, Trial
+from bakeoff.suite.schema.trial import TRAINED
+from bakeoff.suite.spec import Model, Recipe, vary
 from tests.suite.small_ablation import make_ablation
 
 BASELINE = Model(mixer="lsh_attention", heads=2, chunk=4)

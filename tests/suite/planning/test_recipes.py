@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from suite.planning.plan import plan
-from suite.schema import Training
-from suite.spec import Recipe, SpecError, vary
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Training
+from bakeoff.suite.spec import Recipe, SpecError, vary
 from tests.suite.small_ablation import make_ablation
 
 

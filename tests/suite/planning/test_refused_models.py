@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
-from suite.planning.plan import plan
-from suite.spec import Model, SpecError, vary
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.spec import Model, SpecError, vary
 from tests.suite.small_ablation import make_ablation
 
 TEXT, IMAGES = "shakespeare_characters", "fashion_mnist_patches"

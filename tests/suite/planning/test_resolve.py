@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from models import architecture_class, mixer_class
-from models.model_spec import without_late_defaults
-from suite.planning.knobs import Impossible, refuse_foreign_axes, with_defaults
-from suite.planning.resolve import _with_article, variant_on
-from suite.planning.variants import Baseline, variants_of
-from suite.schema import Trial
-from suite.spec import Ablation, Model, SpecError, vary
-from suite.tasks.registry import task_class
+from bakeoff.models import architecture_class, mixer_class
+from bakeoff.models.model_spec import without_late_defaults
+from bakeoff.suite.planning.knobs import Impossible, refuse_foreign_axes, with_defaults
+from bakeoff.suite.planning.resolve import _with_article, variant_on
+from bakeoff.suite.planning.variants import Baseline, variants_of
+from bakeoff.suite.schema import Trial
+from bakeoff.suite.spec import Ablation, Model, SpecError, vary
+from bakeoff.suite.tasks.registry import task_class
 from tests.suite.small_ablation import make_ablation
 
 SHAKESPEARE, IMAGES = "shakespeare_characters", "fashion_mnist_patches"

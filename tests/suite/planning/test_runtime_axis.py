@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from suite.planning.plan import plan
-from suite.schema import Trial
-from suite.spec import Model, SpecError, vary
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Trial
+from bakeoff.suite.spec import Model, SpecError, vary
 from tests.suite.small_ablation import make_ablation
 
 TEXT = "shakespeare_characters"

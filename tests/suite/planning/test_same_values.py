@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from suite.planning.plan import plan
-from suite.schema import About
-from suite.spec import Model, RepeatedValue, vary
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import About
+from bakeoff.suite.spec import Model, RepeatedValue, vary
 from tests.suite.small_ablation import make_ablation
 
 LSTM, WRITTEN_OUT = Model(mixer="lstm"), Model(mixer="lstm", forget_bias=0.0)

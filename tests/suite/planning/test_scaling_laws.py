@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from suite.cli import main
-from suite.journal.editions import bare_json
-from suite.planning.loader import find
-from suite.planning.plan import plan
-from suite.schema import Plan
-from suite.spec import Ablation, Claim, Model, Recipe, Scale, ScalingLaw, SpecError, vary
+from bakeoff.suite.cli import main
+from bakeoff.suite.journal.editions import bare_json
+from bakeoff.suite.planning.loader import find
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Plan
+from bakeoff.suite.spec import Ablation, Claim, Model, Recipe, Scale, ScalingLaw, SpecError, vary
 from tests.suite.small_ablation import SCALE
 
 LAW = ScalingLaw(held_out={"dim": 32, "steps": 16})

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from suite.planning.plan import plan
-from suite.schema import Plan, Trial
-from suite.spec import Model, SpecError, vary
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Plan, Trial
+from bakeoff.suite.spec import Model, SpecError, vary
 from tests.suite.small_ablation import make_ablation
 
 ON = "shakespeare_masked"

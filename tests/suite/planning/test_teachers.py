@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from suite.planning.cost_model import seconds_of
-from suite.planning.plan import plan
-from suite.schema import Plan, Trial
-from suite.spec import Model, Recipe, SpecError, vary
+from bakeoff.suite.planning.cost_model import seconds_of
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Plan, Trial
+from bakeoff.suite.spec import Model, Recipe, SpecError, vary
 from tests.suite.small_ablation import make_ablation
 
 TEACHER = Model(mixer="attention", heads=2)

@@ -14,10 +14,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import MIXERS, Architecture, Mixer, ModelSpec, mixer_class
-from suite.commands.plan import Asked, show
-from suite.planning.plan import plan
-from suite.planning.training_examination import (
+from bakeoff.models import MIXERS, Architecture, Mixer, ModelSpec, mixer_class
+from bakeoff.suite.commands.plan import Asked, show
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.planning.training_examination import (
     _Subject,
     remarks_on,
     unresumable,
@@ -25,7 +25,7 @@ from suite.planning.training_examination import (
     why_unsaved,
     why_unshared,
 )
-from suite.spec import SpecError
+from bakeoff.suite.spec import SpecError
 from tests.suite.planning.test_examination import spec as mixer_spec
 from tests.suite.small_ablation import WriteAblation
 
@@ -306,7 +306,7 @@ OWN_NET = """
 from dataclasses import dataclass
 import torch
 from torch import nn
-from models import Architecture
+from bakeoff.models import Architecture
 
 TYPES = {"complex64": torch.complex64, "float64": torch.float64}
 

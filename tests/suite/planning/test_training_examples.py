@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from models import build_model
-from suite.floors.constant import Majority
-from suite.planning.plan import plan
-from suite.probes.floors import Floors
-from suite.probes.probe import exercise
-from suite.schema import FLOORS, LEARNING_RATE, Plan, Trial
-from suite.spec import Ablation, Model, SpecError, vary
-from suite.tasks.images.fashion_mnist import FashionMnistPatches
-from suite.tasks.task import Task
+from bakeoff.models import build_model
+from bakeoff.suite.floors.constant import Majority
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.floors import Floors
+from bakeoff.suite.probes.probe import exercise
+from bakeoff.suite.schema import FLOORS, LEARNING_RATE, Plan, Trial
+from bakeoff.suite.spec import Ablation, Model, SpecError, vary
+from bakeoff.suite.tasks.images.fashion_mnist import FashionMnistPatches
+from bakeoff.suite.tasks.task import Task
 from tests.suite.small_ablation import make_ablation
 
 IMAGES = "fashion_mnist_patches"

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from suite.planning.cost_model import seconds_of
-from suite.planning.plan import plan
-from suite.planning.resolve import _why_unbuildable
-from suite.probes.probe import exercise, initial_model
-from suite.schema import MIXER_ALONE, Plan
-from suite.spec import Model, SpecError, vary
+from bakeoff.suite.planning.cost_model import seconds_of
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.planning.resolve import _why_unbuildable
+from bakeoff.suite.probes.probe import exercise, initial_model
+from bakeoff.suite.schema import MIXER_ALONE, Plan
+from bakeoff.suite.spec import Model, SpecError, vary
 from tests.suite.small_ablation import WriteAblation, make_ablation
 
 NET = '''
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from models import Architecture, StackArchitecture
+from bakeoff.models import Architecture, StackArchitecture
 
 
 class Net(Architecture):
@@ -96,7 +96,7 @@ FAULTS: dict[str, tuple[tuple[tuple[str, str], ...], dict[str, str], str]] = {
     "no architecture": (
         (),
         {"model": '"own_net:nn"'},
-        "not a subclass of models.architecture",
+        "not a subclass of bakeoff.models.architecture",
     ),
     "a class": ((), {"model": "Scale"}, "architecture is a class; name it by its import path"),
     "abstract": ((("def build", "def make"),), {}, "does not define build"),

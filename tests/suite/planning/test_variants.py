@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from models.model_spec import Knob
-from suite.planning.plan import plan
-from suite.planning.variants import Baseline, variants_of
-from suite.spec import Ablation, Axis, Model, SpecError, vary
+from bakeoff.models.model_spec import Knob
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.planning.variants import Baseline, variants_of
+from bakeoff.suite.spec import Ablation, Axis, Model, SpecError, vary
 from tests.suite.small_ablation import make_ablation
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import torch
 
-from models import ModelSpec
-from suite.probes import decode, mixer_time, step_time
-from suite.probes.probe import Probe, Said, probe
-from suite.schema import Measurement, Parallel, Trial
-from suite.timing.comparison import TimingComparison
-from suite.timing.peaks import Peaks
-from suite.timing.stopping import Limits
-from suite.training.checkpoint import Checkpointer
+from bakeoff.models import ModelSpec
+from bakeoff.suite.probes import decode, mixer_time, step_time
+from bakeoff.suite.probes.probe import Probe, Said, probe
+from bakeoff.suite.schema import Measurement, Parallel, Trial
+from bakeoff.suite.timing.comparison import TimingComparison
+from bakeoff.suite.timing.peaks import Peaks
+from bakeoff.suite.timing.stopping import Limits
+from bakeoff.suite.training.checkpoint import Checkpointer
 
 TWO_WORKERS = Parallel(workers=2, zero=0, precision="float32", accumulation=1)
 BRIEF = Limits(

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-from models.mixer import Mixer
+from bakeoff.models.mixer import Mixer
 
 
 class Silent(Mixer):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models import MIXERS, ModelError, build_mixer
-from models.mixer import Cost, Mixer
-from suite.probes.cost_formula import evaluate, value_of
+from bakeoff.models import MIXERS, ModelError, build_mixer
+from bakeoff.models.mixer import Cost, Mixer
+from bakeoff.suite.probes.cost_formula import evaluate, value_of
 from tests.suite.probes.no_formula import Silent
 
 SYMBOLS = {"n": 1024.0, "d": 64.0, "k": 3.0}

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from models import build_model
-from suite.probes import data_parallel
-from suite.probes.data_parallel import DataParallel
-from suite.probes.tensor_bytes import NewTensors, peak_bytes
-from suite.schema import Measurement, Status, Trial
-from suite.tasks.registry import task_class
-from suite.training.checkpoint import Checkpointer
-from suite.training.engines.local import LocalEngine
+from bakeoff.models import build_model
+from bakeoff.suite.probes import data_parallel
+from bakeoff.suite.probes.data_parallel import DataParallel
+from bakeoff.suite.probes.tensor_bytes import NewTensors, peak_bytes
+from bakeoff.suite.schema import Measurement, Status, Trial
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.engines.local import LocalEngine
 from tests.suite.probes.conftest import TWO_WORKERS, language_model, trial_on_text
 from tests.suite.toy import training
 from tests.suite.training.engines.pair import on_two_workers

@@ -9,19 +9,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import MIXERS, ModelSpec, build_model, mixer_class
-from models.architectures.language_model import DecodingState, LanguageModel
-from models.mixer import State
-from models.mixers.attention import Attention
-from models.mixers.gru import GRU
-from suite.planning.plan import plan
-from suite.probes import decode
-from suite.probes.decode import METRIC, Decode, Decoding, TokenStep, decode_step, next_token
-from suite.probes.samples.building import mixers_of
-from suite.schema import CONTROLS, Measurement, Parallel, Status, Trial
-from suite.spec import Model, vary
-from suite.tasks.registry import task_class
-from suite.timing.passes import Missing, Pass
+from bakeoff.models import MIXERS, ModelSpec, build_model, mixer_class
+from bakeoff.models.architectures.language_model import DecodingState, LanguageModel
+from bakeoff.models.mixer import State
+from bakeoff.models.mixers.attention import Attention
+from bakeoff.models.mixers.gru import GRU
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes import decode
+from bakeoff.suite.probes.decode import METRIC, Decode, Decoding, TokenStep, decode_step, next_token
+from bakeoff.suite.probes.samples.building import mixers_of
+from bakeoff.suite.schema import CONTROLS, Measurement, Parallel, Status, Trial
+from bakeoff.suite.spec import Model, vary
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.timing.passes import Missing, Pass
 from tests.suite.probes.conftest import TWO_WORKERS, by_subject, language_model
 from tests.suite.small_ablation import make_ablation
 from tests.suite.timing.subjects import InPlace, Stepless, Unproven, alone, own
@@ -288,7 +288,7 @@ def test_who_cannot_is_skipped_with_the_reason(mixer: str, reason: str) -> None:
 
 
 def test_nothing_is_built_for_who_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suite.probes.decode.built", lambda *_: pytest.fail("was built"))
+    monkeypatch.setattr("bakeoff.suite.probes.decode.built", lambda *_: pytest.fail("was built"))
     assert isinstance(decode_step(alone("fnet"), "cpu", 0), Missing)
 
 

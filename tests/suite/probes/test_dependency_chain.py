@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from suite.probes.dependency_chain import longest_chain
+from bakeoff.suite.probes.dependency_chain import longest_chain
 
 X = torch.ones(1, 6, 4, dtype=torch.float64)
 

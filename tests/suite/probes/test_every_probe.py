@@ -9,14 +9,14 @@ from typing import ClassVar
 
 import pytest
 
-from suite import Ablation, Model, Scale, vary
-from suite.planning.plan import plan
-from suite.probes.probe import PROBES, probe
-from suite.schema import MIXER_ALONE, Measurement, Plan, Trial
-from suite.tasks import registry
-from suite.tasks.mqar import MqarSmall
-from suite.tasks.task import Batch, Split
-from suite.training.checkpoint import Checkpointer
+from bakeoff import Ablation, Model, Scale, vary
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.probe import PROBES, probe
+from bakeoff.suite.schema import MIXER_ALONE, Measurement, Plan, Trial
+from bakeoff.suite.tasks import registry
+from bakeoff.suite.tasks.mqar import MqarSmall
+from bakeoff.suite.tasks.task import Batch, Split
+from bakeoff.suite.training.checkpoint import Checkpointer
 from tests.suite.probes.conftest import said_after_training
 
 ROOT = Path(__file__).parents[3]

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from suite.execution.trial import run_trial
-from suite.floors.registry import FLOORS
-from suite.journal.plans import labels_of
-from suite.planning.cost_model import seconds_of
-from suite.planning.plan import plan
-from suite.probes.floors import Floors
-from suite.reporting.frames import by_trial
-from suite.reporting.frames import result_rows as rows_of
-from suite.schema import Cell, Measurement, Plan, Resources, Result, Status, Trial
-from suite.spec import Ablation, Claim, SpecError, vary
-from suite.tasks.registry import build_task, task_class
-from suite.tracking.run_fields import (
+from bakeoff.suite.execution.trial import run_trial
+from bakeoff.suite.floors.registry import FLOORS
+from bakeoff.suite.journal.plans import labels_of
+from bakeoff.suite.planning.cost_model import seconds_of
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.floors import Floors
+from bakeoff.suite.reporting.frames import by_trial
+from bakeoff.suite.reporting.frames import result_rows as rows_of
+from bakeoff.suite.schema import Cell, Measurement, Plan, Resources, Result, Status, Trial
+from bakeoff.suite.spec import Ablation, Claim, SpecError, vary
+from bakeoff.suite.tasks.registry import build_task, task_class
+from bakeoff.suite.tracking.run_fields import (
     result_rows,
     result_tags,
     trial_description,
@@ -130,7 +130,7 @@ def test_a_floor_that_does_not_suit_is_skipped_with_a_reason(
 
 
 def _floors_of(task: str) -> tuple[list[Trial], list[Cell]]:
-    from suite.spec import Model, Scale
+    from bakeoff.suite.spec import Model, Scale
 
     ablation = Ablation(
         question="?",

@@ -12,20 +12,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import ModelSpec, build_model
-from suite.probes import gradient_by_distance
-from suite.probes.gradient_by_distance import (
+from bakeoff.models import ModelSpec, build_model
+from bakeoff.suite.probes import gradient_by_distance
+from bakeoff.suite.probes.gradient_by_distance import (
     FLOOR,
     GradientByDistance,
     distances,
     log_ratios,
     norms_by_distance,
 )
-from suite.probes.probe import exercise
-from suite.schema import Measurement, Status, Training, Trial
-from suite.tasks.shakespeare_characters import ShakespeareCharacters
-from suite.training.engines.engine import in_evaluation_mode
-from suite.training.loop import train
+from bakeoff.suite.probes.probe import exercise
+from bakeoff.suite.schema import Measurement, Status, Training, Trial
+from bakeoff.suite.tasks.shakespeare_characters import ShakespeareCharacters
+from bakeoff.suite.training.engines.engine import in_evaluation_mode
+from bakeoff.suite.training.loop import train
 from tests.suite.probes.conftest import language_model, said_after_training, trial_on_text
 
 WIDTH = 6

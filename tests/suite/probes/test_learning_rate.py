@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from suite import Ablation, Claim, Model, Recipe, Scale, vary
-from suite.errors import Diverged
-from suite.planning.plan import plan
-from suite.probes import learning_rate
-from suite.probes.learning_rate import LearningRate, best_rate, neighbour, next_rate
-from suite.schema import LEARNING_RATE, Measurement, Plan, Status, Training, Trial
-from suite.training.checkpoint import Checkpointer
+from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
+from bakeoff.suite.errors import Diverged
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes import learning_rate
+from bakeoff.suite.probes.learning_rate import LearningRate, best_rate, neighbour, next_rate
+from bakeoff.suite.schema import LEARNING_RATE, Measurement, Plan, Status, Training, Trial
+from bakeoff.suite.training.checkpoint import Checkpointer
 from tests.suite.probes.conftest import language_model, trial_on_text
 
 SETTINGS = Training(

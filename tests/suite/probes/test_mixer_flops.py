@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, library, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from models import MIXERS, Mixer, build_mixer, flop_count, mixer_class
-from models.flop_count import UncountedOperationError, counted_flops, is_free
-from models.mixers.conv import Convolution
-from suite.probes.mixer_flops import DisagreeingFlopsError, MixerFlops
-from suite.schema import Measurement
+from bakeoff.models import MIXERS, Mixer, build_mixer, flop_count, mixer_class
+from bakeoff.models.flop_count import UncountedOperationError, counted_flops, is_free
+from bakeoff.models.mixers.conv import Convolution
+from bakeoff.suite.probes.mixer_flops import DisagreeingFlopsError, MixerFlops
+from bakeoff.suite.schema import Measurement
 from tests.suite.probes.conftest import measured as numbers
 from tests.suite.timing.subjects import alone, trial_of
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import MIXERS, mixer_class
-from models.mixer import Mixer
-from suite.probes import mixer_memory
-from suite.probes.mixer_memory import MixerMemory, free_bytes
-from suite.schema import Measurement, Status
+from bakeoff.models import MIXERS, mixer_class
+from bakeoff.models.mixer import Mixer
+from bakeoff.suite.probes import mixer_memory
+from bakeoff.suite.probes.mixer_memory import MixerMemory, free_bytes
+from bakeoff.suite.schema import Measurement, Status
 from tests.suite.probes.conftest import measured as numbers
 from tests.suite.timing.subjects import alone, trial_of
 

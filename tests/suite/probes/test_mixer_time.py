@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import nn
 
-from models import ModelSpec
-from suite.events import Condition
-from suite.probes import mixer_time
-from suite.probes.mixer_time import DECODE, FORWARD, MAIN, MixerTime
-from suite.schema import CONTROLS, Measurement, Status, Trial
-from suite.timing.comparison import Disproved
-from suite.timing.kernels import QUADRATIC
-from suite.timing.passes import Pass
+from bakeoff.models import ModelSpec
+from bakeoff.suite.events import Condition
+from bakeoff.suite.probes import mixer_time
+from bakeoff.suite.probes.mixer_time import DECODE, FORWARD, MAIN, MixerTime
+from bakeoff.suite.schema import CONTROLS, Measurement, Status, Trial
+from bakeoff.suite.timing.comparison import Disproved
+from bakeoff.suite.timing.kernels import QUADRATIC
+from bakeoff.suite.timing.passes import Pass
 from tests.suite.probes.conftest import by_subject
 from tests.suite.timing.subjects import Hungry, Unproven, Wrong, alone, own, trial_of
 

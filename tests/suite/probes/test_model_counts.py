@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import (
+from bakeoff.models import (
     MIXERS,
     Architecture,
     Input,
@@ -20,14 +20,14 @@ from models import (
     flop_count,
     mixer_class,
 )
-from suite.planning.cost_model import seconds_of
-from suite.planning.plan import plan
-from suite.probes.decode import Decoding, TokenStep, next_token
-from suite.probes.probe import exercise, probe
-from suite.schema import Measurement, Resources, Status, Trial
-from suite.spec import Ablation, Model, Scale, vary
-from suite.tasks.registry import task_class
-from suite.tasks.sequence_to_sequence.digits import Reversal
+from bakeoff.suite.planning.cost_model import seconds_of
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.decode import Decoding, TokenStep, next_token
+from bakeoff.suite.probes.probe import exercise, probe
+from bakeoff.suite.schema import Measurement, Resources, Status, Trial
+from bakeoff.suite.spec import Ablation, Model, Scale, vary
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.tasks.sequence_to_sequence.digits import Reversal
 
 DIM, DEPTH, LENGTH = 8, 3, 20
 SILENT = "tests.suite.probes.no_formula:Silent"

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import MIXERS, Mixer, ModelSpec, mixer_class
-from models.mixer import Cost
-from suite.probes import path_length
-from suite.probes.path_length import LONGEST, PathLength, chain_of, narrowed, walk
-from suite.schema import Measurement, Status
+from bakeoff.models import MIXERS, Mixer, ModelSpec, mixer_class
+from bakeoff.models.mixer import Cost
+from bakeoff.suite.probes import path_length
+from bakeoff.suite.probes.path_length import LONGEST, PathLength, chain_of, narrowed, walk
+from bakeoff.suite.schema import Measurement, Status
 from tests.models.small_models import sees
 from tests.suite.probes.conftest import measured as numbers
 from tests.suite.timing.subjects import alone, trial_of
@@ -141,7 +141,7 @@ def own_spec(kind: type[Mixer], length: int) -> ModelSpec:
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the mixers of this file importable by name, however it was collected."""
     kinds = {f"{__name__}:{kind.__name__}": kind for kind in (HalfAsOften, ToTheLeft, StandsStill)}
-    for module in ("models.stack", "models.registry"):
+    for module in ("bakeoff.models.stack", "bakeoff.models.registry"):
         monkeypatch.setattr(
             f"{module}.mixer_class", lambda name, found=mixer_class: kinds.get(name) or found(name)
         )

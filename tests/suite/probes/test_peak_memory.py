@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 
-from models import build_model
-from suite.probes.peak_memory import PeakMemory
-from suite.probes.tensor_bytes import NewTensors
+from bakeoff.models import build_model
+from bakeoff.suite.probes.peak_memory import PeakMemory
+from bakeoff.suite.probes.tensor_bytes import NewTensors
 from tests.suite.probes.conftest import TWO_WORKERS, language_model, measured, trial_on_text
 
 SMALL = language_model(length=4, dim=128, depth=2, knobs={"heads": 4})

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
-from models.mixers.attention import Attention
-from suite.events import Condition
-from suite.execution.trial import run_trial
-from suite.planning.plan import plan
-from suite.probes.decode import decode_step
-from suite.probes.probe import probe
-from suite.schema import Resources, Status, Trial
-from suite.spec import vary
-from suite.timing.clock import CpuClock
-from suite.timing.passes import Pass
+from bakeoff.models.mixers.attention import Attention
+from bakeoff.suite.events import Condition
+from bakeoff.suite.execution.trial import run_trial
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.decode import decode_step
+from bakeoff.suite.probes.probe import probe
+from bakeoff.suite.schema import Resources, Status, Trial
+from bakeoff.suite.spec import vary
+from bakeoff.suite.timing.clock import CpuClock
+from bakeoff.suite.timing.passes import Pass
 from tests.processor import has_bf16_lstm
 from tests.suite.probes.conftest import by_subject
 from tests.suite.probes.test_decode import STEPPING
@@ -104,7 +104,7 @@ def test_tf32_is_in_force_where_a_trial_is_timed_with_it(monkeypatch: pytest.Mon
         found.append(torch.backends.cuda.matmul.allow_tf32)
         yield from ()
 
-    monkeypatch.setattr("suite.probes.mixer_time.MixerTime.measure", noted)
+    monkeypatch.setattr("bakeoff.suite.probes.mixer_time.MixerTime.measure", noted)
     (trial,) = trials("mixer_time", precision="tf32", gpus=1.0)
     deque(run_trial(trial, Resources(num_gpus=1.0), "here"), maxlen=0)
     assert found == [True]

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from models import build_model
-from models.interface import Outputs
-from suite.errors import Diverged
-from suite.events import TrainedState
-from suite.planning.plan import plan
-from suite.probes.quality import Quality
-from suite.schema import Measurement, Point, Trial
-from suite.spec import Model, vary
-from suite.tasks.images.fashion_mnist import FashionMnistPatches
-from suite.tasks.metrics import Accuracy, as_sums
-from suite.tasks.selective_copying import SelectiveCopying
-from suite.tasks.task import Batch, Split
+from bakeoff.models import build_model
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.errors import Diverged
+from bakeoff.suite.events import TrainedState
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.quality import Quality
+from bakeoff.suite.schema import Measurement, Point, Trial
+from bakeoff.suite.spec import Model, vary
+from bakeoff.suite.tasks.images.fashion_mnist import FashionMnistPatches
+from bakeoff.suite.tasks.metrics import Accuracy, as_sums
+from bakeoff.suite.tasks.selective_copying import SelectiveCopying
+from bakeoff.suite.tasks.task import Batch, Split
 from tests.suite.probes.conftest import said_after_training
 from tests.suite.probes.no_formula import Silent
 from tests.suite.small_ablation import make_ablation

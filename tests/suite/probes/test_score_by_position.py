@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from suite.probes.probe import probe
-from suite.probes.score_by_position import ScoreByPosition, bands
-from suite.schema import Measurement, Training, Trial
-from suite.tasks.shakespeare_characters import ShakespeareCharacters
+from bakeoff.suite.probes.probe import probe
+from bakeoff.suite.probes.score_by_position import ScoreByPosition, bands
+from bakeoff.suite.schema import Measurement, Training, Trial
+from bakeoff.suite.tasks.shakespeare_characters import ShakespeareCharacters
 from tests.suite.probes.conftest import language_model, said_after_training, trial_on_text
 
 TRAINING = Training(

@@ -13,16 +13,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Architecture, Mixer, ModelError, ModelSpec, build_model
-from suite.planning.plan import plan
-from suite.probes.quality import Quality
-from suite.probes.samples.building import mixers_of
-from suite.probes.softmax import Attended, Softmax, attended, softmaxes_written
-from suite.schema import Measurement, Trial
-from suite.tasks.images.fashion_mnist import FashionMnistPatches
-from suite.tasks.registry import build_task
-from suite.tasks.task import Batch, Split, Task
-from suite.training.checkpoint import Checkpointer
+from bakeoff.models import Architecture, Mixer, ModelError, ModelSpec, build_model
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.quality import Quality
+from bakeoff.suite.probes.samples.building import mixers_of
+from bakeoff.suite.probes.softmax import Attended, Softmax, attended, softmaxes_written
+from bakeoff.suite.schema import Measurement, Trial
+from bakeoff.suite.tasks.images.fashion_mnist import FashionMnistPatches
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import Batch, Split, Task
+from bakeoff.suite.training.checkpoint import Checkpointer
 from tests.suite.probes.conftest import TWO_WORKERS, language_model, said_after_training
 from tests.suite.toy import FirstToken
 from tests.workplace import Workplace
@@ -251,7 +251,7 @@ def test_it_looks_at_the_weights_that_quality_has_left(
         models.append(build_model(spec))
         return models[-1]
 
-    monkeypatch.setattr("suite.probes.probe.build_model", kept)
+    monkeypatch.setattr("bakeoff.suite.probes.probe.build_model", kept)
     said_after_training(trial, tmp_path)
     assert len(models) == 3  # trained, untrained, measured
     ends = [torch.cat([p.flatten() for p in model.parameters()]) for model in models]

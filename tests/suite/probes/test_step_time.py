@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from models import build_model
-from suite.planning.plan import plan
-from suite.probes import step_time
-from suite.probes.step_time import StepTime
-from suite.schema import CONTROLS, Measurement, Status, Trial
-from suite.spec import Ablation, Model, Scale, vary
-from suite.tasks.batch import Batch
-from suite.tasks.registry import task_class
-from suite.timing.clock import CpuClock
+from bakeoff.models import build_model
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes import step_time
+from bakeoff.suite.probes.step_time import StepTime
+from bakeoff.suite.schema import CONTROLS, Measurement, Status, Trial
+from bakeoff.suite.spec import Ablation, Model, Scale, vary
+from bakeoff.suite.tasks.batch import Batch
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.timing.clock import CpuClock
 from tests.suite.probes.conftest import TWO_WORKERS, by_subject
 
 TRAINING, FORWARD, BACKWARD = (

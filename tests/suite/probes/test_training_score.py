@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from models import build_model
-from suite.probes import training_score
-from suite.schema import Measurement, Training
-from suite.tasks.registry import build_task
-from suite.training.engines.engine import in_evaluation_mode
-from suite.training.weights import restore
+from bakeoff.models import build_model
+from bakeoff.suite.probes import training_score
+from bakeoff.suite.schema import Measurement, Training
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.training.engines.engine import in_evaluation_mode
+from bakeoff.suite.training.weights import restore
 from tests.suite.probes.conftest import language_model, said_after_training, trial_on_text
 
 TRAINING = Training(

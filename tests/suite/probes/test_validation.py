@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from suite.events import TrainedState
-from suite.planning.plan import plan
-from suite.probes.quality import Quality
-from suite.probes.validation import Validation
-from suite.schema import Measurement, Point, Trial
+from bakeoff.suite.events import TrainedState
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.quality import Quality
+from bakeoff.suite.probes.validation import Validation
+from bakeoff.suite.schema import Measurement, Point, Trial
 from tests.suite.probes.conftest import TWO_WORKERS
 from tests.workplace import Workplace
 

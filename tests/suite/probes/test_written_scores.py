@@ -12,23 +12,29 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import ModelSpec, build_model
-from models.decoding import Decoder
-from suite.errors import CheckpointError, Diverged
-from suite.planning.plan import plan
-from suite.probes import written_scores
-from suite.probes.probe import probe
-from suite.probes.written_scores import Sentence, bleu_of, interval_of, scores, with_interval
-from suite.schema import Measurement, Plan, Trial, rests_on
-from suite.spec import Model, vary
-from suite.tasks import registry
-from suite.tasks.caption_metrics import CiderD, RougeL
-from suite.tasks.sequence_metrics import Bleu, ChrF, SequenceMetric
-from suite.tasks.sequence_to_sequence.bible import BibleEnDe
-from suite.tasks.sequence_to_sequence.digits import END, ZERO, Reversal
-from suite.tasks.task import UNSCORED, Batch, Split
-from suite.training.checkpoint import Checkpointer
-from suite.training.weights import restore
+from bakeoff.models import ModelSpec, build_model
+from bakeoff.models.decoding import Decoder
+from bakeoff.suite.errors import CheckpointError, Diverged
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes import written_scores
+from bakeoff.suite.probes.probe import probe
+from bakeoff.suite.probes.written_scores import (
+    Sentence,
+    bleu_of,
+    interval_of,
+    scores,
+    with_interval,
+)
+from bakeoff.suite.schema import Measurement, Plan, Trial, rests_on
+from bakeoff.suite.spec import Model, vary
+from bakeoff.suite.tasks import registry
+from bakeoff.suite.tasks.caption_metrics import CiderD, RougeL
+from bakeoff.suite.tasks.sequence_metrics import Bleu, ChrF, SequenceMetric
+from bakeoff.suite.tasks.sequence_to_sequence.bible import BibleEnDe
+from bakeoff.suite.tasks.sequence_to_sequence.digits import END, ZERO, Reversal
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Split
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.weights import restore
 from tests.suite.probes.conftest import said_after_training
 from tests.suite.small_ablation import make_ablation
 from tests.suite.writers import Successor, counted

@@ -8,24 +8,24 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reports.render import render
-from reports.results.axis_values import values_of
-from reports.results.frame import about_from_json, about_to_json
-from reports.results.variant_labels import label_axis
-from reports.view import Sweep, read_sweep
-from suite.planning.overrides import parsed
-from suite.planning.plan import plan, plans_of
-from suite.reporting.build import findings_of
-from suite.reporting.frames import (
+from bakeoff.reports.render import render
+from bakeoff.reports.results.axis_values import values_of
+from bakeoff.reports.results.frame import about_from_json, about_to_json
+from bakeoff.reports.results.variant_labels import label_axis
+from bakeoff.reports.view import Sweep, read_sweep
+from bakeoff.suite.planning.overrides import parsed
+from bakeoff.suite.planning.plan import plan, plans_of
+from bakeoff.suite.reporting.build import findings_of
+from bakeoff.suite.reporting.frames import (
     CURVES_FILE,
     RESULTS_FILE,
     by_trial,
     sweep_files,
     sweep_of,
 )
-from suite.schema import Measurement, Plan, Provenance, Result, Status
-from suite.spec import Model, SpecError, vary
-from suite.tracking.run_fields import trial_params
+from bakeoff.suite.schema import Measurement, Plan, Provenance, Result, Status
+from bakeoff.suite.spec import Model, SpecError, vary
+from bakeoff.suite.tracking.run_fields import trial_params
 from tests.suite.small_ablation import WriteAblation, make_ablation
 
 HERE = Provenance(
@@ -42,7 +42,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from models.architecture import Architecture
+from bakeoff.models.architecture import Architecture
 
 
 class Net(Architecture):

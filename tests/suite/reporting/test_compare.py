@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from reports.results.frame import curves_frame, results_frame
-from reports.view import Sweep
-from suite.reporting.compare import select_for_comparison
-from suite.spec import SpecError
+from bakeoff.reports.results.frame import curves_frame, results_frame
+from bakeoff.reports.view import Sweep
+from bakeoff.suite.reporting.compare import select_for_comparison
+from bakeoff.suite.spec import SpecError
 from tests.reports.made_selections import ABOUT, HERE, THERE, rows
 
 OLD, NEW = "abcd11112222", "abce33334444"

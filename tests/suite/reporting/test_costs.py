@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from reports.render import render
-from reports.view import read_sweep
-from suite.planning.plan import plan
-from suite.reporting.build import at_price
-from suite.reporting.costs import SEVERAL, costs_of
-from suite.reporting.frames import by_trial, sweep_of
-from suite.schema import Parallel, Plan, Price, Result, Status
-from suite.spec import vary
+from bakeoff.reports.render import render
+from bakeoff.reports.view import read_sweep
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.reporting.build import at_price
+from bakeoff.suite.reporting.costs import SEVERAL, costs_of
+from bakeoff.suite.reporting.frames import by_trial, sweep_of
+from bakeoff.suite.schema import Parallel, Plan, Price, Result, Status
+from bakeoff.suite.spec import vary
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import HEADS
 from tests.suite.small_ablation import make_ablation

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from reports.render import render
-from suite.journal.editions import Source
-from suite.journal.journal import Journal
-from suite.reporting.build import sweeps_in, sweeps_to_report
-from suite.reporting.compare import compare
-from suite.reporting.stored_editions import editions_side_by_side
-from suite.spec import SpecError
-from suite.sweep.mlflow_sync import MlflowSync
-from suite.tracking.location import store_of
-from suite.tracking.write import RunWriter
+from bakeoff.reports.render import render
+from bakeoff.suite.journal.editions import Source
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.reporting.build import sweeps_in, sweeps_to_report
+from bakeoff.suite.reporting.compare import compare
+from bakeoff.suite.reporting.stored_editions import editions_side_by_side
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.sweep.mlflow_sync import MlflowSync
+from bakeoff.suite.tracking.location import store_of
+from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.finished_sweep import FinishedSweep
 
 NAME = "heads_again"

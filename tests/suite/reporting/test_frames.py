@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from reports.render import render
-from reports.results.frame import CURVE_COLUMNS, RESULT_COLUMNS, RESULT_KEY
-from reports.view import read_sweep
-from suite.planning.plan import plan
-from suite.reporting.frames import (
+from bakeoff.reports.render import render
+from bakeoff.reports.results.frame import CURVE_COLUMNS, RESULT_COLUMNS, RESULT_KEY
+from bakeoff.reports.view import read_sweep
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.reporting.frames import (
     CURVES_FILE,
     RESULTS_FILE,
     about_with_provenance,
@@ -18,10 +18,10 @@ from suite.reporting.frames import (
     result_rows,
     sweep_files,
 )
-from suite.schema import Measurement, Plan, Point, Provenance, Result, Sample, Status, Trial
-from suite.spec import vary
-from suite.tasks.sequence_metrics import Bleu
-from suite.tasks.shakespeare_characters import ShakespeareCharacters
+from bakeoff.suite.schema import Measurement, Plan, Point, Provenance, Result, Sample, Status, Trial
+from bakeoff.suite.spec import vary
+from bakeoff.suite.tasks.sequence_metrics import Bleu
+from bakeoff.suite.tasks.shakespeare_characters import ShakespeareCharacters
 from tests.suite.small_ablation import make_ablation
 
 HERE = Provenance(

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from reports.results.series import all_series, without_controls
-from reports.tables.comparison import PARTIAL, comparison_table
-from suite.planning.plan import plan
-from suite.reporting import build
-from suite.reporting.build import findings_of, summary_lines
-from suite.reporting.frames import by_trial, sweep_of
-from suite.schema import Measurement, Result, Status
-from suite.spec import Model, vary
+from bakeoff.reports.results.series import all_series, without_controls
+from bakeoff.reports.tables.comparison import PARTIAL, comparison_table
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.reporting import build
+from bakeoff.suite.reporting.build import findings_of, summary_lines
+from bakeoff.suite.reporting.frames import by_trial, sweep_of
+from bakeoff.suite.schema import Measurement, Result, Status
+from bakeoff.suite.spec import Model, vary
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import HEADS
 from tests.suite.small_ablation import make_ablation

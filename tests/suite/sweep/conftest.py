@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.tracking.location import store_of
-from suite.tracking.write import RunWriter
+from bakeoff.suite.tracking.location import store_of
+from bakeoff.suite.tracking.write import RunWriter
 from tests.workplace import Workplace
 
 

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.journal.journal import Journal
+from bakeoff.suite.journal.journal import Journal
 from tests.suite.finished_sweep import FinishedSweep
 
 SWEEP = FinishedSweep("heads_small")

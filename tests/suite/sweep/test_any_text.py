@@ -6,12 +6,12 @@ import csv
 import re
 from dataclasses import replace
 
-from suite.errors import MOST_OF_A_REASON, MOST_OF_A_TEXT
-from suite.events import Finished, writable_event
-from suite.journal.journal import Journal
-from suite.schema import Sample
-from suite.sweep.driver import Options, run
-from suite.sweep.verify import differences
+from bakeoff.suite.errors import MOST_OF_A_REASON, MOST_OF_A_TEXT
+from bakeoff.suite.events import Finished, writable_event
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.schema import Sample
+from bakeoff.suite.sweep.driver import Options, run
+from bakeoff.suite.sweep.verify import differences
 from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from suite.commands import ui
-from suite.reporting.build import sweeps_in
-from suite.sweep.driver import Options, run
-from suite.sweep.verify import differences
-from suite.tracking.artifacts import files_in
-from suite.tracking.location import Store, store_of
-from suite.tracking.write import RunWriter
+from bakeoff.suite.commands import ui
+from bakeoff.suite.reporting.build import sweeps_in
+from bakeoff.suite.sweep.driver import Options, run
+from bakeoff.suite.sweep.verify import differences
+from bakeoff.suite.tracking.artifacts import files_in
+from bakeoff.suite.tracking.location import Store, store_of
+from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
 

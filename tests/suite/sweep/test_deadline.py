@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from suite import stopping, timeouts
-from suite.commands import run as run_command
-from suite.errors import DONE, FAILED
-from suite.events import Event, Finished, Started
-from suite.journal.journal import Journal
-from suite.provenance import provenance
-from suite.schema import Resources, Result, Status, Trial
-from suite.sweep import driver as sweep
-from suite.sweep.driver import Options, run
-from suite.sweep.mlflow_sync import EventLog
-from suite.sweep.verify import differences
-from suite.timeouts import Deadline
+from bakeoff.suite import stopping, timeouts
+from bakeoff.suite.commands import run as run_command
+from bakeoff.suite.errors import DONE, FAILED
+from bakeoff.suite.events import Event, Finished, Started
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import Resources, Result, Status, Trial
+from bakeoff.suite.sweep import driver as sweep
+from bakeoff.suite.sweep.driver import Options, run
+from bakeoff.suite.sweep.mlflow_sync import EventLog
+from bakeoff.suite.sweep.verify import differences
+from bakeoff.suite.timeouts import Deadline
 from tests.suite.heads_sweep import LocalStore
 from tests.workplace import Workplace, is_alive
 
@@ -53,7 +53,7 @@ import signal
 import time
 from pathlib import Path
 
-from models.mixer import Mixer
+from bakeoff.models.mixer import Mixer
 
 
 class Good(Mixer):
@@ -206,8 +206,8 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(sweep, "mlflow_is_installed", lambda: False)
     monkeypatch.setattr(sweep, "conclude", lambda outcome, *rest: outcome)
-    monkeypatch.setattr("suite.execution.inline.run_trial", ended)
-    monkeypatch.setattr("suite.execution.inline.run_in_subprocess", ended)
+    monkeypatch.setattr("bakeoff.suite.execution.inline.run_trial", ended)
+    monkeypatch.setattr("bakeoff.suite.execution.inline.run_in_subprocess", ended)
 
 
 @pytest.mark.usefixtures("bare")

@@ -16,18 +16,18 @@ from pathlib import Path
 
 import pytest
 
-from suite.commands import run as run_command
-from suite.errors import DONE, FAILED, UNAVAILABLE, exit_code_of
-from suite.events import Checkpoints, Event, Unavailable
-from suite.execution.trial import run_trial
-from suite.journal.journal import Journal
-from suite.schema import Resources, Status, Trial
-from suite.sweep.driver import Options, record_journal, run
-from suite.sweep.folder_lock import FolderUnavailable
-from suite.sweep.interruption import checkpoint_folder
-from suite.sweep.verify import differences
-from suite.tracking.client import StoreUnavailable
-from suite.tracking.write import RunWriter
+from bakeoff.suite.commands import run as run_command
+from bakeoff.suite.errors import DONE, FAILED, UNAVAILABLE, exit_code_of
+from bakeoff.suite.events import Checkpoints, Event, Unavailable
+from bakeoff.suite.execution.trial import run_trial
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.schema import Resources, Status, Trial
+from bakeoff.suite.sweep.driver import Options, record_journal, run
+from bakeoff.suite.sweep.folder_lock import FolderUnavailable
+from bakeoff.suite.sweep.interruption import checkpoint_folder
+from bakeoff.suite.sweep.verify import differences
+from bakeoff.suite.tracking.client import StoreUnavailable
+from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import LocalStore
 from tests.workplace import Workplace
 
@@ -205,7 +205,7 @@ def test_a_store_that_is_away_costs_neither_results_nor_the_report(
     def unreachable(*arguments: object) -> RunWriter:
         raise StoreUnavailable("The MLflow store is not available: nobody answers.")
 
-    monkeypatch.setattr("suite.sweep.driver.RunWriter", unreachable)
+    monkeypatch.setattr("bakeoff.suite.sweep.driver.RunWriter", unreachable)
     assert exit_code(work, file) == UNAVAILABLE
     said = capsys.readouterr()
     assert "nobody answers" in said.err
@@ -226,8 +226,8 @@ def test_an_interruption_leaves_nothing_shown_as_running_and_is_continued(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = work.ablation(probes=["quality"])
-    measure, left = "suite.probes.quality.evaluate_in_parts", iter(range(5))
-    from suite.probes import quality
+    measure, left = "bakeoff.suite.probes.quality.evaluate_in_parts", iter(range(5))
+    from bakeoff.suite.probes import quality
 
     original = quality.evaluate_in_parts
 
@@ -280,7 +280,7 @@ def test_without_ray_it_is_said_what_runs_without_it(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("connect", "execute"):  # earlier tests may have imported either
-        monkeypatch.setitem(sys.modules, f"suite.cluster.{name}", None)
+        monkeypatch.setitem(sys.modules, f"bakeoff.suite.cluster.{name}", None)
     with pytest.raises(Unavailable, match=r"Ray is not installed .*--executor inline"):
         run(work.ablation(probes=["parameters"]), options=Options(out=work.out))
 
@@ -288,13 +288,13 @@ def test_without_ray_it_is_said_what_runs_without_it(
 def test_missing_data_are_refused_before_anything_is_made(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from suite.tasks.task import TaskError
+    from bakeoff.suite.tasks.task import TaskError
 
     def missing(source: object) -> bytes:
         raise TaskError("fashion_mnist: the data file is missing")
 
     file, fresh = work.ablation(), work.path / "fresh"
-    monkeypatch.setattr("suite.sweep.driver.refuse_damaged", missing)
+    monkeypatch.setattr("bakeoff.suite.sweep.driver.refuse_damaged", missing)
     with pytest.raises(TaskError, match="missing"):
         run(file, options=Options(out=fresh, executor="inline"))
     assert not fresh.exists()
@@ -303,8 +303,8 @@ def test_missing_data_are_refused_before_anything_is_made(
 def test_timings_run_last_with_the_store_at_rest(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from suite.execution import inline as inline_module
-    from suite.sweep.mlflow_sync import MlflowSync
+    from bakeoff.suite.execution import inline as inline_module
+    from bakeoff.suite.sweep.mlflow_sync import MlflowSync
 
     order: list[str] = []
     paused = MlflowSync.paused

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from suite.events import Assignments, Event, Finished, Started
-from suite.journal.journal import Journal
-from suite.planning.plan import plan
-from suite.provenance import provenance
-from suite.schema import Plan, Provenance, Resources, Result, Status, Trial
-from suite.sweep import driver as sweep
-from suite.sweep.driver import Options, run_plans
-from suite.timeouts import Deadline
+from bakeoff.suite.events import Assignments, Event, Finished, Started
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import Plan, Provenance, Resources, Result, Status, Trial
+from bakeoff.suite.sweep import driver as sweep
+from bakeoff.suite.sweep.driver import Options, run_plans
+from bakeoff.suite.timeouts import Deadline
 from tests.workplace import Workplace
 
 OLD = replace(provenance(Resources()), device="the old machine")
@@ -131,8 +131,8 @@ def test_threads_are_an_environment_and_two_ablations_do_not_share_their_timings
     ) -> Iterator[Event]:
         yield Finished(ended(trial, provenance(resources)))
 
-    monkeypatch.setattr("suite.execution.inline.run_trial", ended_here)
-    monkeypatch.setattr("suite.execution.inline.run_in_subprocess", ended_here)
+    monkeypatch.setattr("bakeoff.suite.execution.inline.run_trial", ended_here)
+    monkeypatch.setattr("bakeoff.suite.execution.inline.run_in_subprocess", ended_here)
     run_plans([planned, other], Options(out=out, executor="inline"), Console(quiet=True))
     wanted = {provenance(each.resources).environment_id for each in (planned, other)}
     assert len(wanted) == 2

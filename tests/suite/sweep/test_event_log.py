@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from suite.events import Event, Finished, Progressed, Started, Waiting
-from suite.journal.journal import Journal
-from suite.schema import Result, Status
-from suite.sweep.mlflow_sync import EventLog
+from bakeoff.suite.events import Event, Finished, Progressed, Started, Waiting
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.schema import Result, Status
+from bakeoff.suite.sweep.mlflow_sync import EventLog
 from tests.suite.heads_sweep import HEADS
 
 HERE = HEADS.place

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from suite.commands import run as command_run
-from suite.errors import DONE, UNAVAILABLE
-from suite.journal.journal import Journal
-from suite.reporting import build
-from suite.reporting.build import reported, reports_of, sweeps_in
-from suite.schema import Status
-from suite.sweep.driver import Options
-from suite.sweep.finish import SweepOutcome, conclude, counted
-from suite.sweep.mlflow_sync import MlflowSync
-from suite.sweep.verify import differences
-from suite.tracking.location import Store, store_of
-from suite.tracking.write import RunWriter
+from bakeoff.suite.commands import run as command_run
+from bakeoff.suite.errors import DONE, UNAVAILABLE
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.reporting import build
+from bakeoff.suite.reporting.build import reported, reports_of, sweeps_in
+from bakeoff.suite.schema import Status
+from bakeoff.suite.sweep.driver import Options
+from bakeoff.suite.sweep.finish import SweepOutcome, conclude, counted
+from bakeoff.suite.sweep.mlflow_sync import MlflowSync
+from bakeoff.suite.sweep.verify import differences
+from bakeoff.suite.tracking.location import Store, store_of
+from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import LocalStore
 from tests.workplace import Workplace

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from suite.sweep.folder_lock import FolderUnavailable, is_held, lock_folder
+from bakeoff.suite.sweep.folder_lock import FolderUnavailable, is_held, lock_folder
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from suite.sweep.folder_lock import lock_folder
+from bakeoff.suite.sweep.folder_lock import lock_folder
 with lock_folder(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
@@ -23,7 +23,7 @@ with lock_folder(Path(sys.argv[1])):
 FORK = """
 import os, sys, time
 from pathlib import Path
-from suite.sweep.folder_lock import lock_folder
+from bakeoff.suite.sweep.folder_lock import lock_folder
 with lock_folder(Path(sys.argv[1])):
     if not os.fork():
         print(os.getpid(), flush=True)
@@ -33,7 +33,7 @@ with lock_folder(Path(sys.argv[1])):
 LEAVE = """
 import os, sys
 from pathlib import Path
-from suite.sweep.folder_lock import lock_folder, is_held
+from bakeoff.suite.sweep.folder_lock import lock_folder, is_held
 out = Path(sys.argv[1])
 parent = os.getpid()
 try:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from suite import stopping
-from suite.commands import run as run_command
-from suite.errors import DONE, INTERRUPTED
-from suite.journal.journal import Journal
-from suite.sweep import driver
-from suite.sweep.driver import Options
-from suite.sweep.interruption import signals_interrupt
-from suite.training import loop
+from bakeoff.suite import stopping
+from bakeoff.suite.commands import run as run_command
+from bakeoff.suite.errors import DONE, INTERRUPTED
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.sweep import driver
+from bakeoff.suite.sweep.driver import Options
+from bakeoff.suite.sweep.interruption import signals_interrupt
+from bakeoff.suite.training import loop
 from tests.workplace import Workplace
 
 STEPS, STOP = 14, 3
@@ -80,7 +80,7 @@ def test_each_signal_leaves_a_checkpoint_and_the_same_command_ends_with_the_same
 OWN = """
 import os, signal
 from pathlib import Path
-from models.mixer import Mixer
+from bakeoff.models.mixer import Mixer
 
 class Plain(Mixer):
     calls = 0
@@ -121,7 +121,7 @@ def test_a_training_that_never_ends_its_step_is_said_to_start_again(
             signal.pause()
 
     monkeypatch.setattr(loop, "training_batch", hangs)
-    monkeypatch.setattr("suite.sweep.interruption.SECONDS_TO_SAVE", 0.2)
+    monkeypatch.setattr("bakeoff.suite.sweep.interruption.SECONDS_TO_SAVE", 0.2)
     assert run(Workplace(tmp_path), file) == INTERRUPTED
     assert "seed 0 from its start" in " ".join(capsys.readouterr().err.split())
 

@@ -18,12 +18,12 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from suite.cli import app
-from suite.errors import DONE, INTERRUPTED
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import JournalError
-from suite.schema import Status
-from suite.sweep.driver import Options, run
+from bakeoff.suite.cli import app
+from bakeoff.suite.errors import DONE, INTERRUPTED
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.sqlite_schema import JournalError
+from bakeoff.suite.schema import Status
+from bakeoff.suite.sweep.driver import Options, run
 from tests.workplace import Workplace
 
 pytestmark = pytest.mark.ray
@@ -104,7 +104,8 @@ def while_starting(run: Run) -> bool:
     """Return True if the journal exists and Ray is starting.
 
     A child of Ray that has not started its own program yet is not notified when its parent ends, as
-    it requests that after the fork; the next run ends it (`suite.execution.process_cleanup`).
+    it requests that after the fork; the next run ends it
+    (`bakeoff.suite.execution.process_cleanup`).
     """
     has_begun = any("gcs_server" in line for line in run.processes())
     return (run.work.out / "journal.db").exists() and has_begun

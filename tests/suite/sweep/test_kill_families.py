@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.errors import DONE
-from suite.journal.journal import Journal
-from suite.planning.plan import plan
-from suite.sweep.driver import Options, run
+from bakeoff.suite.errors import DONE
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.sweep.driver import Options, run
 from tests.suite.sweep.test_kill import (
     Moment,
     Run,
@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.cluster]
 NUM_PARENTS, NUM_CHILDREN = 3, 30
 MOST_SECONDS = 300.0  # limit of the wait for a moment, on a busy machine
 FILE = '''"""Does pre-training help at every rate?"""
-from suite import Ablation, Model, Scale, vary
+from bakeoff import Ablation, Model, Scale, vary
 
 ABLATION = Ablation(
     question="Does pre-training help at every rate?",

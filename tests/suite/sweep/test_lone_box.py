@@ -19,19 +19,19 @@ from pathlib import Path
 import pytest
 from pandas.testing import assert_frame_equal
 
-import suite
-from reports.view import read_sweep
-from suite.errors import DONE, FAILED
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import JournalError
-from suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
-from suite.schema import Plan, Result
-from suite.sweep.driver import Options, record_journal
-from suite.sweep.finish import SweepOutcome
-from suite.tracking.read import load_artifacts
+import bakeoff
+from bakeoff.reports.view import read_sweep
+from bakeoff.suite.errors import DONE, FAILED
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.sqlite_schema import JournalError
+from bakeoff.suite.reporting.frames import CURVES_FILE, RESULTS_FILE, by_trial, sweep_of
+from bakeoff.suite.schema import Plan, Result
+from bakeoff.suite.sweep.driver import Options, record_journal
+from bakeoff.suite.sweep.finish import SweepOutcome
+from bakeoff.suite.tracking.read import load_artifacts
 from tests.workplace import Workplace
 
-ROOT = Path(suite.__file__).parents[1]
+ROOT = Path(bakeoff.__file__).parents[1]
 HAS = ("torch", "numpy", "pandas", "scipy", "typer", "rich", "pydantic")
 LACKS = (
     "ray",
@@ -58,8 +58,8 @@ import time
 import traceback
 from pathlib import Path
 
-from models.mixers.fnet import FNet
-from suite import timeouts
+from bakeoff.models.mixers.fnet import FNet
+from bakeoff.suite import timeouts
 
 HERE = Path(__file__).parent
 DRIVER, TIMED, CUT = HERE / "driver", HERE / "timed", HERE / "cut"
@@ -102,7 +102,7 @@ def run_lonely(
         [
             *python,
             "-m",
-            "suite.cli",
+            "bakeoff.suite.cli",
             "run",
             file,
             "--executor",

@@ -12,14 +12,24 @@ from pathlib import Path
 
 import pytest
 
-from suite.events import Event, Finished, Progressed, Started
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import JournalEntry, JournalError
-from suite.planning.plan import plan
-from suite.schema import About, Cell, Measurement, Plan, Point, Provenance, Result, Status, Trial
-from suite.sweep import mlflow_sync
-from suite.sweep.mlflow_sync import EventLog, MlflowSync
-from suite.tracking.client import StoreRefuses, StoreUnavailable
+from bakeoff.suite.events import Event, Finished, Progressed, Started
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.sqlite_schema import JournalEntry, JournalError
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import (
+    About,
+    Cell,
+    Measurement,
+    Plan,
+    Point,
+    Provenance,
+    Result,
+    Status,
+    Trial,
+)
+from bakeoff.suite.sweep import mlflow_sync
+from bakeoff.suite.sweep.mlflow_sync import EventLog, MlflowSync
+from bakeoff.suite.tracking.client import StoreRefuses, StoreUnavailable
 from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.sweep.driver import Options, run
-from suite.sweep.verify import differences, repaired
+from bakeoff.suite.sweep.driver import Options, run
+from bakeoff.suite.sweep.verify import differences, repaired
 from tests.workplace import Workplace
 
 pytestmark = pytest.mark.slow

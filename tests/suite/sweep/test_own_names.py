@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-import suite
-from suite.errors import exit_code_of
-from suite.schema import Status
-from suite.sweep.verify import differences
+import bakeoff
+from bakeoff.suite.errors import exit_code_of
+from bakeoff.suite.schema import Status
+from bakeoff.suite.sweep.verify import differences
 from tests.suite.small_ablation import make_ablation
 from tests.workplace import Workplace
 
 WIDER, DEEPER = "Is wider better?", "Is wider better, or deeper?"
 
 
-def _asking(question: str, widths: list[int]) -> suite.Ablation:
+def _asking(question: str, widths: list[int]) -> bakeoff.Ablation:
     return make_ablation(
         question=question,
         name=None,
         probes=["parameters"],
-        axes=[suite.vary("dim", widths)],
+        axes=[bakeoff.vary("dim", widths)],
         scale={"seeds": 1},
     )
 
@@ -31,19 +31,19 @@ def test_each_question_is_recorded_and_reported_under_its_own_name(work: Workpla
     wider, deeper = _asking(WIDER, [8, 16]), _asking(DEEPER, [16, 32])
     out = work.out
     (out / "reports").write_text("a file stands in the way")
-    with pytest.raises(suite.NotRecorded, match="The reports cannot be written to") as raised:
-        suite.run(wider, out=out, executor="inline")
+    with pytest.raises(bakeoff.NotRecorded, match="The reports cannot be written to") as raised:
+        bakeoff.run(wider, out=out, executor="inline")
     assert raised.value.outcome.counts == {Status.OK: 2}
     assert exit_code_of(raised.value) == 4
     (out / "reports").unlink()
-    outcome = suite.run(wider, deeper, out=out, executor="inline")
+    outcome = bakeoff.run(wider, deeper, out=out, executor="inline")
     assert (outcome.counts, outcome.num_run) == ({Status.OK: 3}, 1)  # they share a trial
     names = [page.parent.name for page in outcome.reports]
     assert names == [wider.own_name, deeper.own_name]
     for name, question in zip(names, (WIDER, DEEPER), strict=True):
         page = (out / "reports" / name / "report.md").read_text()
         assert question in page
-        assert 'suite.run(ABLATION, scale="quick")' in page
+        assert 'bakeoff.run(ABLATION, scale="quick")' in page
     texts = [_variants(out, name) for name in names]
     assert texts == [{"dim=8", "dim=16"}, {"dim=16", "dim=32"}]
     assert differences(out, None).differences == ()

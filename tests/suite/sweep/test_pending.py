@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from suite.planning.plan import plan
-from suite.probes.probe import PROBES, probe
-from suite.provenance import provenance
-from suite.schema import TIMING_PROBES, Plan, Resources
-from suite.spec import vary
-from suite.sweep.pending import (
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.probe import PROBES, probe
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import TIMING_PROBES, Plan, Resources
+from bakeoff.suite.spec import vary
+from bakeoff.suite.sweep.pending import (
     Pending,
     distinct_work,
     environment_of_most,
@@ -98,7 +98,7 @@ def test_a_timing_that_two_plans_give_other_threads_is_one_for_each(
     planned: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Check both thread counts, because a comparison must not mix their timings."""
-    monkeypatch.setattr("suite.provenance.cpu_model", lambda: "a CPU")
+    monkeypatch.setattr("bakeoff.suite.provenance.cpu_model", lambda: "a CPU")
     two = replace(planned, resources=Resources(num_cpus=2, num_threads=2))
     plans = [planned, two]
     missing = pending_work(plans, {})

@@ -14,19 +14,19 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from suite.cli import app
-from suite.errors import DONE, FAILED
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import JournalError
-from suite.spec import SpecError
-from suite.sweep.driver import Options, record_journal, run_plans
-from suite.sweep.folder_lock import FolderUnavailable, lock_folder
-from suite.sweep.verify import differences, repaired
-from suite.text import number_of
-from suite.tracking.client import StoreUnavailable
-from suite.tracking.location import store_of, try_rebase
-from suite.tracking.read import StoreReader
-from suite.tracking.write import RunWriter
+from bakeoff.suite.cli import app
+from bakeoff.suite.errors import DONE, FAILED
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.sqlite_schema import JournalError
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.sweep.driver import Options, record_journal, run_plans
+from bakeoff.suite.sweep.folder_lock import FolderUnavailable, lock_folder
+from bakeoff.suite.sweep.verify import differences, repaired
+from bakeoff.suite.text import number_of
+from bakeoff.suite.tracking.client import StoreUnavailable
+from bakeoff.suite.tracking.location import store_of, try_rebase
+from bakeoff.suite.tracking.read import StoreReader
+from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.sweep.planted import (
     ALTERED,
     CHILD,

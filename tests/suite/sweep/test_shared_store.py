@@ -8,18 +8,18 @@ from pathlib import Path
 import mlflow
 import pytest
 
-from suite import cli
-from suite.errors import UNAVAILABLE, USAGE, exit_code_of
-from suite.spec import SpecError
-from suite.sweep.driver import Options, run
-from suite.sweep.finish import SweepOutcome
-from suite.sweep.verify import differences, repaired
-from suite.tracking.experiments import TrashedExperiment
-from suite.tracking.location import store_of
+from bakeoff.suite import cli
+from bakeoff.suite.errors import UNAVAILABLE, USAGE, exit_code_of
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.sweep.driver import Options, run
+from bakeoff.suite.sweep.finish import SweepOutcome
+from bakeoff.suite.sweep.verify import differences, repaired
+from bakeoff.suite.tracking.experiments import TrashedExperiment
+from bakeoff.suite.tracking.location import store_of
 from tests.workplace import Workplace
 
 EXP = '''"""A net."""
-from suite import Ablation, Model, Scale, vary
+from bakeoff import Ablation, Model, Scale, vary
 
 ABLATION = Ablation(
     question={question!r},

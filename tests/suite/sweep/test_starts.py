@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 import torch
 
-from suite.events import Event, Finished
-from suite.journal.journal import Journal
-from suite.planning.plan import plan
-from suite.probes.probe import started_model
-from suite.provenance import provenance
-from suite.schema import Plan, Resources, Result, Status
-from suite.spec import Ablation, Model, Scale, vary
-from suite.sweep.driver import Display, Options, run
-from suite.sweep.pending import pending_work, topological_layers
-from suite.sweep.starts import StartWeights
-from suite.sweep.verify import differences
-from suite.training.checkpoint import Checkpointer
-from suite.training.tensor_io import read_tensors
-from suite.training.weights import FINAL
+from bakeoff.suite.events import Event, Finished
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.probe import started_model
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import Plan, Resources, Result, Status
+from bakeoff.suite.spec import Ablation, Model, Scale, vary
+from bakeoff.suite.sweep.driver import Display, Options, run
+from bakeoff.suite.sweep.pending import pending_work, topological_layers
+from bakeoff.suite.sweep.starts import StartWeights
+from bakeoff.suite.sweep.verify import differences
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.tensor_io import read_tensors
+from bakeoff.suite.training.weights import FINAL
 from tests.workplace import Workplace
 
 SCALE = {
@@ -40,7 +40,7 @@ SCALE = {
     "pretraining_steps": 4,
 }
 FILE = f'''"""Does pre-training help?"""
-from suite import Ablation, Model, Scale, vary
+from bakeoff import Ablation, Model, Scale, vary
 
 ABLATION = Ablation(
     question="Does pre-training help?", baseline=Model(mixer="attention", position="none"),
@@ -62,7 +62,7 @@ ABLATION = Ablation(
 @pytest.fixture
 def _no_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable MLflow, because creating a store takes seconds."""
-    monkeypatch.setattr("suite.sweep.driver.mlflow_is_installed", lambda: False)
+    monkeypatch.setattr("bakeoff.suite.sweep.driver.mlflow_is_installed", lambda: False)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return the hash of each trial's result in an undisturbed sweep, by trial id."""
     out = tmp_path_factory.mktemp("undisturbed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("suite.sweep.driver.mlflow_is_installed", lambda: False)
+        patch.setattr("bakeoff.suite.sweep.driver.mlflow_is_installed", lambda: False)
         run(ABLATION, options=_options(out))
     return {trial_id: sha256 for trial_id, (_, sha256) in _numbers(out).items()}
 

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from suite import cli
-from suite.errors import UNAVAILABLE, UnavailableError, exit_code_of
-from suite.journal.journal import Journal
-from suite.journal.sqlite_schema import JournalError
-from suite.schema import Result
-from suite.sweep import mlflow_sync
-from suite.sweep.driver import Options, run
-from suite.sweep.verify import differences, repaired
-from suite.tracking.client import UnusableStore
+from bakeoff.suite import cli
+from bakeoff.suite.errors import UNAVAILABLE, UnavailableError, exit_code_of
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.journal.sqlite_schema import JournalError
+from bakeoff.suite.schema import Result
+from bakeoff.suite.sweep import mlflow_sync
+from bakeoff.suite.sweep.driver import Options, run
+from bakeoff.suite.sweep.verify import differences, repaired
+from bakeoff.suite.tracking.client import UnusableStore
 from tests.suite.fake_server import http_server
 from tests.workplace import Workplace
 
@@ -215,7 +215,7 @@ def test_a_server_that_hangs_holds_up_neither_the_trials_nor_the_end(
     work: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mlflow_sync, "_SECONDS_OF_SILENCE", 1.0)
-    monkeypatch.setattr("suite.tracking.restore._SECONDS_TO_ANSWER", 0.5)
+    monkeypatch.setattr("bakeoff.suite.tracking.restore._SECONDS_TO_ANSWER", 0.5)
     is_over = threading.Event()
     with http_server(lambda _: is_over.wait()) as port:
         start = time.monotonic()

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from models import build_shapes
-from suite.events import Event, Finished
-from suite.journal.journal import Journal
-from suite.planning.plan import plan
-from suite.provenance import provenance
-from suite.schema import Plan, Resources, Result, Status, Trial
-from suite.spec import Ablation, Model, Scale, vary
-from suite.sweep.driver import Display, Options, run
-from suite.sweep.starts import StartWeights
-from suite.training.weights import FINAL
+from bakeoff.models import build_shapes
+from bakeoff.suite.events import Event, Finished
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.provenance import provenance
+from bakeoff.suite.schema import Plan, Resources, Result, Status, Trial
+from bakeoff.suite.spec import Ablation, Model, Scale, vary
+from bakeoff.suite.sweep.driver import Display, Options, run
+from bakeoff.suite.sweep.starts import StartWeights
+from bakeoff.suite.training.weights import FINAL
 
 ABLATION = Ablation(
     name="own",
@@ -45,8 +45,8 @@ ABLATION = Ablation(
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable the store and the reports, which take seconds."""
-    monkeypatch.setattr("suite.sweep.driver.mlflow_is_installed", lambda: False)
-    monkeypatch.setattr("suite.sweep.driver.conclude", lambda outcome, *_, **__: outcome)
+    monkeypatch.setattr("bakeoff.suite.sweep.driver.mlflow_is_installed", lambda: False)
+    monkeypatch.setattr("bakeoff.suite.sweep.driver.conclude", lambda outcome, *_, **__: outcome)
     torch.set_num_threads(1)
 
 
@@ -136,7 +136,7 @@ def test_a_student_of_a_failed_teacher_is_a_row_that_says_so(planned: Plan, tmp_
 def test_a_plan_says_what_the_teacher_costs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from suite.commands import plan as command
+    from bakeoff.suite.commands import plan as command
 
     monkeypatch.setattr(command, "plans_of", lambda *_, **__: [plan(ABLATION)])
     command.show(command.Asked(["own"], "quick", 1), tmp_path)

@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from suite.events import Finished
-from suite.execution.trial import run_trial
-from suite.journal.journal import Journal
-from suite.planning.plan import plan
-from suite.schema import Result, Status
-from suite.sweep.driver import Options, _Sweep
-from suite.sweep.mlflow_sync import EventLog
-from suite.training.checkpoint import checkpointer_for
+from bakeoff.suite.events import Finished
+from bakeoff.suite.execution.trial import run_trial
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Result, Status
+from bakeoff.suite.sweep.driver import Options, _Sweep
+from bakeoff.suite.sweep.mlflow_sync import EventLog
+from bakeoff.suite.training.checkpoint import checkpointer_for
 from tests.suite.small_ablation import WriteAblation
 
 NET = """
 from dataclasses import dataclass
 from pathlib import Path
 from torch import nn
-from models import Architecture
+from bakeoff.models import Architecture
 
 KILLED = Path(__file__).with_name("killed")
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.interface import Outputs
-from suite.tasks.batch import UNSCORED, Batch, joined
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.tasks.batch import UNSCORED, Batch, joined
 
 
 def batch_of(rows: int = 4) -> Batch:

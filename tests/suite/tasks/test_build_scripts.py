@@ -18,17 +18,17 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from suite.tasks import (
+from bakeoff.suite.tasks import (
     data_files,
     movie_reviews,
     shakespeare_characters,
     wikipedia_bytes,
     wordnet_glosses,
 )
-from suite.tasks.emoji import atlas
-from suite.tasks.images import digits_images, fashion_mnist, openmoji
-from suite.tasks.registry import data_sources
-from suite.tasks.task import DataSource
+from bakeoff.suite.tasks.emoji import atlas
+from bakeoff.suite.tasks.images import digits_images, fashion_mnist, openmoji
+from bakeoff.suite.tasks.registry import data_sources
+from bakeoff.suite.tasks.task import DataSource
 
 TOOLS = Path(__file__).parents[3] / "tools"
 SOURCES = [source for source in data_sources() if source.file and not source.is_fetched]

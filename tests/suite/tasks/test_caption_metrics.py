@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from suite.tasks.batch import UNSCORED, Batch
-from suite.tasks.caption_metrics import (
+from bakeoff.suite.tasks.batch import UNSCORED, Batch
+from bakeoff.suite.tasks.caption_metrics import (
     CaptionMetric,
     CiderD,
     Document,
@@ -18,8 +18,8 @@ from suite.tasks.caption_metrics import (
     longest_common_subsequence,
     rarity_among,
 )
-from suite.tasks.sequence_metrics import Bleu, ExactMatch
-from suite.tasks.sequence_to_sequence.digits import END, Reversal
+from bakeoff.suite.tasks.sequence_metrics import Bleu, ExactMatch
+from bakeoff.suite.tasks.sequence_to_sequence.digits import END, Reversal
 
 REFERENCES = ("a red cat", "a dog", "a red dog on a mat", "two cats")
 

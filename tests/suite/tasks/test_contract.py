@@ -14,14 +14,14 @@ import pytest
 import torch
 from torch import Tensor
 
-import models
-from models.interface import IMAGE_TOKENS, IMAGE_VECTOR, PLACES, SCALE, TEXT_VECTOR, Outputs
-from suite.tasks.emoji.reading import PicturesRight
-from suite.tasks.metrics import PlayedMetric
-from suite.tasks.pretraining.masked_words import HiddenWordBits
-from suite.tasks.registry import TASKS, build_task, task_class
-from suite.tasks.sequence_metrics import SacrebleuMetric, SequenceMetric
-from suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
+from bakeoff import models
+from bakeoff.models.interface import IMAGE_TOKENS, IMAGE_VECTOR, PLACES, SCALE, TEXT_VECTOR, Outputs
+from bakeoff.suite.tasks.emoji.reading import PicturesRight
+from bakeoff.suite.tasks.metrics import PlayedMetric
+from bakeoff.suite.tasks.pretraining.masked_words import HiddenWordBits
+from bakeoff.suite.tasks.registry import TASKS, build_task, task_class
+from bakeoff.suite.tasks.sequence_metrics import SacrebleuMetric, SequenceMetric
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
 
 LENGTH = 96  # for tasks of any length; divides neither split, so incomplete batches are tested too
 SPLITS: tuple[Split, ...] = ("validation", "test")
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[3]
 BATCH_DIGESTS = """
 import json, sys
 from tests.suite.tasks.test_contract import batch_digest
-from suite.tasks.registry import build_task
+from bakeoff.suite.tasks.registry import build_task
 asked = json.loads(sys.argv[1])
 print(json.dumps({name: batch_digest(build_task(name, length)) for name, length in asked.items()}))
 """

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from suite.tasks import data_files, registry, shakespeare_characters, shakespeare_plays
-from suite.tasks.emoji import atlas
-from suite.tasks.images.digits_images import DigitsImages
-from suite.tasks.images.fashion_mnist import FashionMnistPatches
-from suite.tasks.images.openmoji import OpenmojiGroups
-from suite.tasks.movie_reviews import MovieReviews
-from suite.tasks.shakespeare_characters import ShakespeareCharacters
-from suite.tasks.task import DataSource, Task, TaskError
-from suite.tasks.wikipedia_bytes import WikipediaBytes
-from suite.tasks.wordnet_glosses import WordnetGlosses
+from bakeoff.suite.tasks import data_files, registry, shakespeare_characters, shakespeare_plays
+from bakeoff.suite.tasks.emoji import atlas
+from bakeoff.suite.tasks.images.digits_images import DigitsImages
+from bakeoff.suite.tasks.images.fashion_mnist import FashionMnistPatches
+from bakeoff.suite.tasks.images.openmoji import OpenmojiGroups
+from bakeoff.suite.tasks.movie_reviews import MovieReviews
+from bakeoff.suite.tasks.shakespeare_characters import ShakespeareCharacters
+from bakeoff.suite.tasks.task import DataSource, Task, TaskError
+from bakeoff.suite.tasks.wikipedia_bytes import WikipediaBytes
+from bakeoff.suite.tasks.wordnet_glosses import WordnetGlosses
 
 
 def _write(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
@@ -48,7 +48,9 @@ ON_SHIPPED_FILES = [
 
 def _forget() -> None:
     """Clear each cache of the tasks, so that files are read again whatever ran before."""
-    for module in [held for name, held in sys.modules.items() if name.startswith("suite.tasks")]:
+    for module in [
+        held for name, held in sys.modules.items() if name.startswith("bakeoff.suite.tasks")
+    ]:
         classes = [each for each in vars(module).values() if isinstance(each, type)]
         for owner in [module, *classes]:
             for name in vars(owner):

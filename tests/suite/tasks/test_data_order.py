@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from suite.tasks.data_order import HELD_OUT_SEED, RandomStream, chances_of, shuffled_indices
+from bakeoff.suite.tasks.data_order import HELD_OUT_SEED, RandomStream, chances_of, shuffled_indices
 
 
 def test_the_order_is_the_recorded_one() -> None:

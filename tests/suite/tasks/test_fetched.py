@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from suite.tasks import data_files, enwik8, imdb
-from suite.tasks.enwik8 import Enwik8
-from suite.tasks.imdb import Imdb
-from suite.tasks.task import TaskError
+from bakeoff.suite.tasks import data_files, enwik8, imdb
+from bakeoff.suite.tasks.enwik8 import Enwik8
+from bakeoff.suite.tasks.imdb import Imdb
+from bakeoff.suite.tasks.task import TaskError
 
 BYTES = np.random.default_rng(0).integers(0, 256, 20_000, dtype=np.uint8).tobytes()
 

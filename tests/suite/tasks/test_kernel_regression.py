@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from models.interface import Outputs
-from suite.tasks.data_order import RandomStream
-from suite.tasks.kernel_regression import (
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.kernel_regression import (
     NOISE,
     NUM_WAVES,
     SMOOTHNESS,
@@ -16,7 +16,7 @@ from suite.tasks.kernel_regression import (
     points_of,
     waves,
 )
-from suite.tasks.task import UNSCORED, Batch
+from bakeoff.suite.tasks.task import UNSCORED, Batch
 
 
 def test_the_last_token_asks_and_the_others_are_points() -> None:

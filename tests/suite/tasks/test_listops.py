@@ -9,8 +9,8 @@ from statistics import median
 import numpy as np
 import pytest
 
-from suite.tasks.data_order import RandomStream
-from suite.tasks.listops import (
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.listops import (
     END,
     FIRST_DIGIT,
     FIRST_OPERATOR,
@@ -19,7 +19,7 @@ from suite.tasks.listops import (
     PADDING,
     ListOps,
 )
-from suite.tasks.task import Batch
+from bakeoff.suite.tasks.task import Batch
 
 APPLY = {
     "MIN": min,

@@ -6,10 +6,10 @@ from dataclasses import FrozenInstanceError
 import pytest
 import torch
 
-from models.interface import Outputs
-from suite.tasks.batch import UNSCORED, Batch
-from suite.tasks.metrics import Accuracy, Bits, MeanSquaredError, as_sums
-from suite.tasks.parity import Parity
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.tasks.batch import UNSCORED, Batch
+from bakeoff.suite.tasks.metrics import Accuracy, Bits, MeanSquaredError, as_sums
+from bakeoff.suite.tasks.parity import Parity
 
 OUTPUTS = torch.tensor([[[0.0, 2.0], [3.0, 0.0]], [[1.0, 0.0], [0.0, 9.0]]])
 TARGETS = torch.tensor([[1, 1], [0, UNSCORED]])

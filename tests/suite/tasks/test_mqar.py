@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from suite.tasks.batch import joined
-from suite.tasks.data_order import RandomStream
-from suite.tasks.mqar import ALPHA, FILLER, Mqar, MqarSmall, draw_gaps
-from suite.tasks.task import UNSCORED, Batch
+from bakeoff.suite.tasks.batch import joined
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.mqar import ALPHA, FILLER, Mqar, MqarSmall, draw_gaps
+from bakeoff.suite.tasks.task import UNSCORED, Batch
 
 
 def _drawn(task: Mqar, num_pairs: int, count: int = 40) -> Batch:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from suite.tasks.parity import Parity
+from bakeoff.suite.tasks.parity import Parity
 
 
 def test_each_answer_is_the_parity_of_the_bits_so_far() -> None:

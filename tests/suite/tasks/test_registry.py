@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from suite.tasks import data_files, shakespeare_characters
-from suite.tasks.images import fashion_mnist
-from suite.tasks.registry import TASKS, data_sources, task_class, verify_data
-from suite.tasks.task import Task, TaskError
+from bakeoff.suite.tasks import data_files, shakespeare_characters
+from bakeoff.suite.tasks.images import fashion_mnist
+from bakeoff.suite.tasks.registry import TASKS, data_sources, task_class, verify_data
+from bakeoff.suite.tasks.task import Task, TaskError
 
 NOT_TASKS = {
     "__init__",
@@ -68,7 +68,8 @@ def test_each_task_file_is_in_the_table() -> None:
 
 def test_importing_the_table_loads_no_task() -> None:
     modules = sorted({home.split(":")[0] for home in TASKS.values()})
-    program = f"import sys, suite.tasks.registry; print([m for m in {modules} if m in sys.modules])"
+    shown = f"print([m for m in {modules} if m in sys.modules])"
+    program = f"import sys, bakeoff.suite.tasks.registry; {shown}"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert loaded.stdout.strip() == "[]", loaded.stderr
 

@@ -2,8 +2,8 @@
 
 import torch
 
-from suite.tasks.selective_copying import ASKING, NOISE, NUM_DATA, SelectiveCopying
-from suite.tasks.task import UNSCORED
+from bakeoff.suite.tasks.selective_copying import ASKING, NOISE, NUM_DATA, SelectiveCopying
+from bakeoff.suite.tasks.task import UNSCORED
 
 
 def test_sixteen_of_sixteen_symbols_are_to_be_remembered() -> None:

@@ -11,10 +11,10 @@ import sacrebleu
 import torch
 from sacrebleu import metrics
 
-from models.interface import Outputs
-from suite.tasks.batch import UNSCORED, Batch
-from suite.tasks.metrics import Metric
-from suite.tasks.sequence_metrics import (
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.tasks.batch import UNSCORED, Batch
+from bakeoff.suite.tasks.metrics import Metric
+from bakeoff.suite.tasks.sequence_metrics import (
     Bleu,
     ChrF,
     ExactMatch,

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from models.interface import Outputs
-from suite.tasks.shakespeare_characters import (
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.tasks.shakespeare_characters import (
     HELD_OUT_PLAYS,
     SCORED_CHARACTERS_PER_PLAY,
     VOCABULARY,
     ShakespeareCharacters,
     read_plays,
 )
-from suite.tasks.task import UNSCORED, Split
+from bakeoff.suite.tasks.task import UNSCORED, Split
 
 corpus = ShakespeareCharacters.read
 SPLITS: tuple[Split, ...] = ("validation", "test")

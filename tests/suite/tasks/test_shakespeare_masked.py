@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from suite.tasks.shakespeare_characters import VOCABULARY, ShakespeareCharacters, read_plays
-from suite.tasks.shakespeare_masked import HIDDEN, ShakespeareMasked
-from suite.tasks.task import UNSCORED, Batch, Split
+from bakeoff.suite.tasks.shakespeare_characters import VOCABULARY, ShakespeareCharacters, read_plays
+from bakeoff.suite.tasks.shakespeare_masked import HIDDEN, ShakespeareMasked
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Split
 
 SPLITS: tuple[Split, ...] = ("validation", "test")
 

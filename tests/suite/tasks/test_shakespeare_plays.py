@@ -5,9 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from suite.tasks.shakespeare_characters import NUM_PLAYS, read_plays
-from suite.tasks.shakespeare_plays import ShakespearePlays, acts
-from suite.tasks.task import Split
+from bakeoff.suite.tasks.shakespeare_characters import NUM_PLAYS, read_plays
+from bakeoff.suite.tasks.shakespeare_plays import ShakespearePlays, acts
+from bakeoff.suite.tasks.task import Split
 
 SPLITS: tuple[Split, ...] = ("validation", "test")
 ACT = {"validation": 1, "test": 3}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from suite.floors.registry import FLOORS
-from suite.tasks.registry import build_task
-from suite.tasks.sort_of_clevr import SortOfClevr
+from bakeoff.suite.floors.registry import FLOORS
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.sort_of_clevr import SortOfClevr
 
 ANSWERS = ["yes", "no", "square", "circle", "1", "2", "3", "4", "5", "6"]
 QUESTIONS = ["shape", "left", "upper", "nearest", "farthest", "count"]

@@ -1,7 +1,7 @@
 """Test that the excerpt is the announced one and that whole articles are held out."""
 
-from suite.tasks.task import Split
-from suite.tasks.wikipedia_bytes import WikipediaBytes, read_articles
+from bakeoff.suite.tasks.task import Split
+from bakeoff.suite.tasks.wikipedia_bytes import WikipediaBytes, read_articles
 
 corpus = WikipediaBytes.read
 SPLITS: tuple[Split, ...] = ("validation", "test")

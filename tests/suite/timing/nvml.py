@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from suite.timing import gpu_state as module
+from bakeoff.suite.timing import gpu_state as module
 
 NOT_SUPPORTED = 3  # NVML_ERROR_NOT_SUPPORTED
 UUID = "b3c1e0a2-0000-0000-0000-000000000001"

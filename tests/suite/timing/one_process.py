@@ -12,10 +12,10 @@ from pathlib import Path
 
 import torch
 
-from models import ModelSpec
-from suite.probes.mixer_time import MixerTime
-from suite.schema import Measurement
-from suite.timing.stopping import DEFAULT
+from bakeoff.models import ModelSpec
+from bakeoff.suite.probes.mixer_time import MixerTime
+from bakeoff.suite.schema import Measurement
+from bakeoff.suite.timing.stopping import DEFAULT
 from tests.suite.timing.subjects import alone, trial_of
 
 DIM = 64

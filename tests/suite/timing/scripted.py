@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from suite.timing.clock import Clock
-from suite.timing.machine_load import CpuTimes
-from suite.timing.passes import Call, Key, Pass
+from bakeoff.suite.timing.clock import Clock
+from bakeoff.suite.timing.machine_load import CpuTimes
+from bakeoff.suite.timing.passes import Call, Key, Pass
 
 
 class ScriptedClock(Clock):

@@ -7,9 +7,9 @@ from dataclasses import asdict
 import torch
 from torch import Tensor, nn
 
-from models import ModelSpec, mixer_class
-from models.mixer import Mixer, State
-from suite.schema import MIXER_ALONE, Trial
+from bakeoff.models import ModelSpec, mixer_class
+from bakeoff.models.mixer import Mixer, State
+from bakeoff.suite.schema import MIXER_ALONE, Trial
 
 
 def alone(mixer: str, length: int = 16, dim: int = 8, **knobs: int | str | bool) -> ModelSpec:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from suite.timing import clock
-from suite.timing.clock import CpuClock, CudaClock, SpeedProbe, clock_of
-from suite.timing.gpu_state import GpuState
+from bakeoff.suite.timing import clock
+from bakeoff.suite.timing.clock import CpuClock, CudaClock, SpeedProbe, clock_of
+from bakeoff.suite.timing.gpu_state import GpuState
 
 L2_BYTES = 4096
 

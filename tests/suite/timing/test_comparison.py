@@ -8,11 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from models import MIXERS, ModelSpec
-from models.mixers.grid_conv import GridConvolution
-from suite.schema import Measurement, Status
-from suite.timing.comparison import Disproved, Operations, TimingComparison, refuse_wrong_mixers
-from suite.timing.passes import Pass, built, over_vectors
+from bakeoff.models import MIXERS, ModelSpec
+from bakeoff.models.mixers.grid_conv import GridConvolution
+from bakeoff.suite.schema import Measurement, Status
+from bakeoff.suite.timing.comparison import (
+    Disproved,
+    Operations,
+    TimingComparison,
+    refuse_wrong_mixers,
+)
+from bakeoff.suite.timing.passes import Pass, built, over_vectors
 from tests.suite.timing.scripted import ScriptedClock, idle_machine
 from tests.suite.timing.subjects import Drawing, NotANumber, Unproven, Wrong, alone, own, trial_of
 

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from suite.timing.fixed_conditions import few_cpus, memory_kept, no_garbage_collection
+from bakeoff.suite.timing.fixed_conditions import few_cpus, memory_kept, no_garbage_collection
 
 linux = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system fixes no CPUs")
 
@@ -77,7 +77,7 @@ def test_threads_that_inherited_few_cpus_get_all_of_them_back() -> None:
 FAULTS = """
 import resource, torch
 from contextlib import nullcontext
-from suite.timing.fixed_conditions import memory_kept
+from bakeoff.suite.timing.fixed_conditions import memory_kept
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from suite.timing import gpu_state as module
-from suite.timing.gpu_state import GpuState, gpu_state, joules_since
+from bakeoff.suite.timing import gpu_state as module
+from bakeoff.suite.timing.gpu_state import GpuState, gpu_state, joules_since
 from tests.suite.timing.nvml import NOT_SUPPORTED, UUID, Library, with_library
 
 CUDA = torch.device("cuda")

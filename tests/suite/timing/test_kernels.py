@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from suite.schema import CONTROLS, Status
-from suite.timing import kernels as module
-from suite.timing.kernels import LINEAR, LINEARITHMIC, QUADRATIC, kernels, num_units
-from suite.timing.passes import Missing, Pass
+from bakeoff.suite.schema import CONTROLS, Status
+from bakeoff.suite.timing import kernels as module
+from bakeoff.suite.timing.kernels import LINEAR, LINEARITHMIC, QUADRATIC, kernels, num_units
+from bakeoff.suite.timing.passes import Missing, Pass
 
 LENGTHS = [2**i for i in range(6, 15)]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.timing import machine_load
-from suite.timing.machine_load import CpuTimes, cpu_times, num_cpus, seconds_of_others
+from bakeoff.suite.timing import machine_load
+from bakeoff.suite.timing.machine_load import CpuTimes, cpu_times, num_cpus, seconds_of_others
 
 STAT = (
     "cpu  100 20 30 4000 50 6 7 8 90 10\n"

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from suite.schema import CONTROLS, Measurement, Status
-from suite.timing.measurements import measurements, outliers
-from suite.timing.passes import Key, Missing
-from suite.timing.rounds import Timings
+from bakeoff.suite.schema import CONTROLS, Measurement, Status
+from bakeoff.suite.timing.measurements import measurements, outliers
+from bakeoff.suite.timing.passes import Key, Missing
+from bakeoff.suite.timing.rounds import Timings
 
 MAIN, OTHER = "forward_backward_seconds", "forward_seconds"
 AGAIN, SLOWED = "baseline_again_ratio", "baseline_slowed_ratio"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from models.architectures.mixer_alone import MixerAlone
-from suite.timing.passes import built, forward, forward_backward, over_vectors
+from bakeoff.models.architectures.mixer_alone import MixerAlone
+from bakeoff.suite.timing.passes import built, forward, forward_backward, over_vectors
 from tests.suite.timing.subjects import alone
 
 SPEC = alone("attention")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.timing import peaks
-from suite.timing.clock import CpuClock, clock_of
-from suite.timing.passes import Call
-from suite.timing.peaks import copy_peak, matrix_peak
+from bakeoff.suite.timing import peaks
+from bakeoff.suite.timing.clock import CpuClock, clock_of
+from bakeoff.suite.timing.passes import Call
+from bakeoff.suite.timing.peaks import copy_peak, matrix_peak
 from tests.suite.timing.scripted import ScriptedClock
 
 

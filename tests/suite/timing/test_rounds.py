@@ -13,11 +13,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from suite.schema import Status
-from suite.timing.machine_load import ReadTimes
-from suite.timing.passes import Key, Missing, Pass
-from suite.timing.rounds import TimingRun, Timings, has_trend, is_warm
-from suite.timing.stopping import Limits
+from bakeoff.suite.schema import Status
+from bakeoff.suite.timing.machine_load import ReadTimes
+from bakeoff.suite.timing.passes import Key, Missing, Pass
+from bakeoff.suite.timing.rounds import TimingRun, Timings, has_trend, is_warm
+from bakeoff.suite.timing.stopping import Limits
 from tests.suite.timing.scripted import (
     OtherProcess,
     Players,

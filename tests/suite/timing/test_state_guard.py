@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from models import ModelSpec
-from suite.events import Condition, TrialRemark
-from suite.probes.mixer_time import MixerTime
-from suite.timing import state_guard
-from suite.timing.comparison import TimingComparison
-from suite.timing.global_state import GlobalState
-from suite.timing.passes import Pass
+from bakeoff.models import ModelSpec
+from bakeoff.suite.events import Condition, TrialRemark
+from bakeoff.suite.probes.mixer_time import MixerTime
+from bakeoff.suite.timing import state_guard
+from bakeoff.suite.timing.comparison import TimingComparison
+from bakeoff.suite.timing.global_state import GlobalState
+from bakeoff.suite.timing.passes import Pass
 from tests.suite.timing.scripted import ScriptedClock, idle_machine
 from tests.suite.timing.subjects import alone, trial_of
 
@@ -121,7 +121,7 @@ def test_who_changes_nothing_is_not_named() -> None:
 
 
 def test_a_mixer_that_sets_threads_is_named_by_its_probe(monkeypatch: pytest.MonkeyPatch) -> None:
-    from models.mixers.fnet import FNet
+    from bakeoff.models.mixers.fnet import FNet
 
     mix = FNet.forward
 

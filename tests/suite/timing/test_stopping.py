@@ -8,7 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from suite.timing.stopping import DEFAULT, Limits, SampleSeries, has_enough, median_of, noise
+from bakeoff.suite.timing.stopping import (
+    DEFAULT,
+    Limits,
+    SampleSeries,
+    has_enough,
+    median_of,
+    noise,
+)
 
 LIMITS = Limits(least_rounds=10, least_seconds=0.05, half_width=0.02, most_half_width=0.05)
 

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from suite.timing.machine_load import num_cpus
-from suite.timing.passes import Key
-from suite.timing.stopping import Limits, median_of
-from suite.timing.time_blocks import (
+from bakeoff.suite.timing.machine_load import num_cpus
+from bakeoff.suite.timing.passes import Key
+from bakeoff.suite.timing.stopping import Limits, median_of
+from bakeoff.suite.timing.time_blocks import (
     LEAST_CANDIDATES,
     LEAST_ROUNDS,
     Record,

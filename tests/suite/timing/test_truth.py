@@ -20,24 +20,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import suite
-from reports.analysis.time_comparison import (
+import bakeoff
+from bakeoff.reports.analysis.time_comparison import (
     TimeComparison,
     TimeOutcome,
     compare,
     judge_ratio,
     smallest_detectable_effect,
 )
-from reports.results.reading import Reading
-from suite.schema import BASELINE_AGAIN, BASELINE_SLOWED, Status
-from suite.timing.kernels import LINEAR, LINEARITHMIC, QUADRATIC
+from bakeoff.reports.results.reading import Reading
+from bakeoff.suite.schema import BASELINE_AGAIN, BASELINE_SLOWED, Status
+from bakeoff.suite.timing.kernels import LINEAR, LINEARITHMIC, QUADRATIC
 from tests.suite.timing.one_process import PAIRS
 
 pytestmark = pytest.mark.timing
 
 NUM_PROCESSES = 3
 MAIN, FORWARD = "forward_backward_seconds", "forward_seconds"
-ROOT = Path(suite.__file__).parents[1]
+ROOT = Path(bakeoff.__file__).parents[1]
 DIFFERENT = (TimeOutcome.FASTER, TimeOutcome.SLOWER)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.tracking.write import RunWriter
+from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import HEADS, LocalStore
 
 

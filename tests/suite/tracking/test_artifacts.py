@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from suite.schema import Sample
-from suite.schema.sample import SampleKind
-from suite.tracking.artifacts import sample_files
+from bakeoff.suite.schema import Sample
+from bakeoff.suite.schema.sample import SampleKind
+from bakeoff.suite.tracking.artifacts import sample_files
 from tests.suite.heads_sweep import HEADS
 
 MAP = Sample(

@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from suite.schema import About, MetricSpec
-from suite.tracking.shared_views import (
+from bakeoff.suite.schema import About, MetricSpec
+from bakeoff.suite.tracking.shared_views import (
     SHOWN_EDITION_TAG,
     address_at,
     comparison_page,

@@ -16,12 +16,17 @@ from unittest.mock import Mock
 
 import pytest
 
-from suite.schema import DataSet
-from suite.tracking.client import MlflowStore, StoreUnavailable, dataset_fields, store_errors
-from suite.tracking.connect import connect
-from suite.tracking.location import RefusedUri, Store, store_of
-from suite.tracking.read import StoreReader, load_artifacts
-from suite.tracking.write import RunWriter
+from bakeoff.suite.schema import DataSet
+from bakeoff.suite.tracking.client import (
+    MlflowStore,
+    StoreUnavailable,
+    dataset_fields,
+    store_errors,
+)
+from bakeoff.suite.tracking.connect import connect
+from bakeoff.suite.tracking.location import RefusedUri, Store, store_of
+from bakeoff.suite.tracking.read import StoreReader, load_artifacts
+from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.fake_server import http_server
 from tests.suite.heads_sweep import HEADS, LocalStore
 
@@ -130,7 +135,7 @@ def test_without_mlflow_there_is_one_sentence(
 
 def test_the_module_itself_is_light() -> None:
     heavy = "{'mlflow', 'torch', 'pandas', 'sqlalchemy', 'requests'}"
-    imports = "import sys, suite.tracking.write, suite.tracking.serve"
+    imports = "import sys, bakeoff.suite.tracking.write, bakeoff.suite.tracking.serve"
     program = f"{imports}; print({heavy} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -144,7 +149,7 @@ def test_the_module_itself_is_light() -> None:
 
 
 def test_killed_while_its_tables_are_created_a_store_is_created_again(tmp_path: Path) -> None:
-    program = "import sys; from suite.tracking.connect import connect;"
+    program = "import sys; from bakeoff.suite.tracking.connect import connect;"
     program += "connect(sys.argv[1], is_new_allowed=True)"
     store = store_of(tmp_path, None)
     maker = subprocess.Popen([sys.executable, "-c", program, store.uri])
@@ -162,7 +167,7 @@ def test_a_store_that_is_there_is_not_created_again(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = store.database.stat().st_ino
-    monkeypatch.setattr("suite.tracking.connect._create_database", pytest.fail)
+    monkeypatch.setattr("bakeoff.suite.tracking.connect._create_database", pytest.fail)
     connect(store.uri, is_new_allowed=True)
     assert store.database.stat().st_ino == number
 

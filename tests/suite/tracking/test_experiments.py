@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from suite.spec import SpecError
-from suite.tracking.experiments import (
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.tracking.experiments import (
     ABLATION_TAG,
     SOURCES_TAG,
     OutputFolder,

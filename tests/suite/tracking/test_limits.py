@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.tracking.client import (
+from bakeoff.suite.tracking.client import (
     KEY_LIMIT,
     MAX_ENTITIES,
     MAX_PARAMS,

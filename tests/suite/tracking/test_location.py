@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from suite.errors import UNAVAILABLE, USAGE, exit_code_of
-from suite.spec import SpecError
-from suite.sweep.driver import Options, run
-from suite.text import redact
-from suite.tracking.location import (
+from bakeoff.suite.errors import UNAVAILABLE, USAGE, exit_code_of
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.sweep.driver import Options, run
+from bakeoff.suite.text import redact
+from bakeoff.suite.tracking.location import (
     BadUri,
     RefusedUri,
     UnusableFile,
@@ -22,8 +22,8 @@ from suite.tracking.location import (
     sqlite_path,
     store_of,
 )
-from suite.tracking.read import StoreReader
-from suite.tracking.write import RunWriter
+from bakeoff.suite.tracking.read import StoreReader
+from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import HEADS, LocalStore
 from tests.workplace import Workplace
 

@@ -16,16 +16,16 @@ from pathlib import Path
 import pytest
 from mlflow.tracking._tracking_service import utils
 
-from suite.journal.export import JOURNAL_FILE, ExportError, packed, parsed, unpacked
-from suite.journal.journal import Journal
-from suite.reporting.build import reports_of, sweeps_in
-from suite.reporting.frames import by_trial, sweep_files
-from suite.schema import Result, Status
-from suite.sweep.mlflow_sync import MlflowSync
-from suite.tracking import restore
-from suite.tracking.client import StoreUnavailable
-from suite.tracking.location import Store, store_of
-from suite.tracking.restore import DamagedStore, rebuild, taken_over
+from bakeoff.suite.journal.export import JOURNAL_FILE, ExportError, packed, parsed, unpacked
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.reporting.build import reports_of, sweeps_in
+from bakeoff.suite.reporting.frames import by_trial, sweep_files
+from bakeoff.suite.schema import Result, Status
+from bakeoff.suite.sweep.mlflow_sync import MlflowSync
+from bakeoff.suite.tracking import restore
+from bakeoff.suite.tracking.client import StoreUnavailable
+from bakeoff.suite.tracking.location import Store, store_of
+from bakeoff.suite.tracking.restore import DamagedStore, rebuild, taken_over
 from tests.suite.finished_sweep import FinishedSweep
 
 SWEEP = FinishedSweep("heads_again")
@@ -59,7 +59,7 @@ def filled(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from suite.tracking.write import RunWriter
+    from bakeoff.suite.tracking.write import RunWriter
 
     out = tmp_path_factory.mktemp("whole")
     filled(out / "journal.db")

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from suite.schema import Measurement, Parallel, Point, Status
-from suite.tracking.client import MetricRow
-from suite.tracking.run_fields import (
+from bakeoff.suite.schema import Measurement, Parallel, Point, Status
+from bakeoff.suite.tracking.client import MetricRow
+from bakeoff.suite.tracking.run_fields import (
     not_finite_tags,
     point_rows,
     result_rows,

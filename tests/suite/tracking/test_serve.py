@@ -22,21 +22,21 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from suite.journal.journal import Journal
-from suite.spec import SpecError
-from suite.sweep.finish import SweepOutcome, conclude, counted
-from suite.tracking.artifacts import files_in
-from suite.tracking.client import StoreUnavailable
-from suite.tracking.location import RefusedUri, Store, store_of
-from suite.tracking.read import StoreReader
-from suite.tracking.serve import (
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.sweep.finish import SweepOutcome, conclude, counted
+from bakeoff.suite.tracking.artifacts import files_in
+from bakeoff.suite.tracking.client import StoreUnavailable
+from bakeoff.suite.tracking.location import RefusedUri, Store, store_of
+from bakeoff.suite.tracking.read import StoreReader
+from bakeoff.suite.tracking.serve import (
     Dashboard,
     dashboard_command,
     landing_page,
     running_dashboard,
     serve,
 )
-from suite.tracking.write import RunWriter
+from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import LocalStore
 
@@ -123,7 +123,7 @@ def _base(dashboard: Dashboard) -> str:
 
 def test_the_command_serves_this_folder_to_this_machine(store: LocalStore) -> None:
     command = dashboard_command(store.out, store.uri, port=5077)
-    assert command[:4] == [sys.executable, "-m", "suite.tracking.mlflow_server", "server"]
+    assert command[:4] == [sys.executable, "-m", "bakeoff.suite.tracking.mlflow_server", "server"]
     options = dict(zip(command[4::2], command[5::2], strict=True))
     assert options == {
         "--backend-store-uri": store.uri,
@@ -173,7 +173,7 @@ def test_a_server_that_does_not_start_says_why(store: LocalStore) -> None:
 )
 def test_a_signal_ends_it_with_all_its_processes(store: LocalStore, number: signal.Signals) -> None:
     program = (
-        "import sys; from pathlib import Path; from suite.tracking.serve import serve;"
+        "import sys; from pathlib import Path; from bakeoff.suite.tracking.serve import serve;"
         "serve(Path(sys.argv[1]), sys.argv[2], port=int(sys.argv[3]),"
         " say=lambda text: print(text, flush=True))"
     )

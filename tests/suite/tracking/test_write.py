@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from suite.journal.sqlite_schema import JournalEntry
-from suite.schema import About, Cell, Edition, Result, Sample, Status, Trial
-from suite.tracking import client as mlflow_store
-from suite.tracking.client import StoreRefuses, StoreUnavailable
-from suite.tracking.location import Store
-from suite.tracking.read import StoreReader, load_artifacts
-from suite.tracking.run_fields import Key
-from suite.tracking.shared_views import Findings, VariantNumbers
-from suite.tracking.write import RunWriter
+from bakeoff.suite.journal.sqlite_schema import JournalEntry
+from bakeoff.suite.schema import About, Cell, Edition, Result, Sample, Status, Trial
+from bakeoff.suite.tracking import client as mlflow_store
+from bakeoff.suite.tracking.client import StoreRefuses, StoreUnavailable
+from bakeoff.suite.tracking.location import Store
+from bakeoff.suite.tracking.read import StoreReader, load_artifacts
+from bakeoff.suite.tracking.run_fields import Key
+from bakeoff.suite.tracking.shared_views import Findings, VariantNumbers
+from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import HEADS, LocalStore
 
 KEY, TRIAL = HEADS.key, HEADS.trial()

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from suite.training import checkpoint
-from suite.training import tensor_io as atomic_files
+from bakeoff.suite.training import checkpoint
+from bakeoff.suite.training import tensor_io as atomic_files
 
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EDQUOT": errno.EDQUOT, "EROFS": errno.EROFS}
 OPERATIONS = (

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from models import ModelSpec, build_model
-from suite.events import TrainedState, TrialRemark
-from suite.schema import Point
-from suite.training.checkpoint import Checkpointer
-from suite.training.engines.local import LocalEngine
-from suite.training.loop import Exercise, train_resuming
+from bakeoff.models import ModelSpec, build_model
+from bakeoff.suite.events import TrainedState, TrialRemark
+from bakeoff.suite.schema import Point
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.loop import Exercise, train_resuming
 from tests.suite.toy import FirstToken, training
 
 TRIAL = "7a" * 16

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models import build_model
-from models.interface import INPUTS
-from suite.planning.plan import plan
-from suite.spec import SpecError
-from suite.training.adversarial import passes_at, passes_per_step
-from suite.training.engines.local import LocalEngine
-from suite.training.engines.recording import why_eager
+from bakeoff.models import build_model
+from bakeoff.models.interface import INPUTS
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.spec import SpecError
+from bakeoff.suite.training.adversarial import passes_at, passes_per_step
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.engines.recording import why_eager
 from tests.suite.small_ablation import make_ablation
 from tests.suite.toy import training
 from tests.suite.training.resumed import spec

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.training import tensor_io as atomic_files
+from bakeoff.suite.training import tensor_io as atomic_files
 from tests.suite.training.faulty_disk import ERRORS, Failing, Tape, restore, watch
 
 OLD, NEW = b"old" * 1000, b"new" * 5000

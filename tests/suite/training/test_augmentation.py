@@ -11,14 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.interface import INPUTS
-from suite.planning.plan import plan
-from suite.schema import Point
-from suite.spec import Model, Recipe, Scale, SpecError, vary
-from suite.tasks.data_order import RandomStream
-from suite.tasks.registry import TASKS, task_class
-from suite.tasks.task import Batch
-from suite.training.augmentation import (
+from bakeoff.models.interface import INPUTS
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Point
+from bakeoff.suite.spec import Model, Recipe, Scale, SpecError, vary
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.registry import TASKS, task_class
+from bakeoff.suite.tasks.task import Batch
+from bakeoff.suite.training.augmentation import (
     AUGMENTATIONS,
     cropped,
     erased,
@@ -26,8 +26,8 @@ from suite.training.augmentation import (
     training_batch,
     why_not_augmented,
 )
-from suite.training.engines.local import LocalEngine
-from suite.training.loop import Exercise, train
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.loop import Exercise, train
 from tests.suite.small_ablation import make_ablation
 from tests.suite.toy import training
 from tests.suite.training.resumed import STEPS, STOP, Clock, checkpointer_in, run

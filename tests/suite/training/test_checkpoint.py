@@ -17,13 +17,13 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models import build_model
-from suite.events import Checkpoints
-from suite.schema import Trial
-from suite.stopping import TrainingStopped, ask
-from suite.training import loop as resume
-from suite.training import tensor_io as atomic_files
-from suite.training.checkpoint import (
+from bakeoff.models import build_model
+from bakeoff.suite.events import Checkpoints
+from bakeoff.suite.schema import Trial
+from bakeoff.suite.stopping import TrainingStopped, ask
+from bakeoff.suite.training import loop as resume
+from bakeoff.suite.training import tensor_io as atomic_files
+from bakeoff.suite.training.checkpoint import (
     MANIFEST,
     VERSION,
     Checkpointer,
@@ -34,8 +34,8 @@ from suite.training.checkpoint import (
     why_invalid,
     write_manifest,
 )
-from suite.training.engines.local import LocalEngine
-from suite.training.loop import TrainingProgress
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.loop import TrainingProgress
 from tests.suite.toy import training
 from tests.suite.training.faulty_disk import ERRORS, Failing, Tape, restore, watch
 from tests.suite.training.resumed import (

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models import Architecture, ModelSpec, build_model
-from models.interface import Outputs
-from suite.tasks.task import UNSCORED, Batch
-from suite.training.distillation import TeacherMisfit, with_teacher
-from suite.training.engines.local import LocalEngine
+from bakeoff.models import Architecture, ModelSpec, build_model
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.tasks.task import UNSCORED, Batch
+from bakeoff.suite.training.distillation import TeacherMisfit, with_teacher
+from bakeoff.suite.training.engines.local import LocalEngine
 from tests.suite.toy import FirstToken, Reader, training
 from tests.suite.writers import GruPair, Reversal
 

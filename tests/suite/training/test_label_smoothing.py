@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from models.interface import IMAGE_TOKENS, IMAGE_VECTOR, SCALE, TEXT_VECTOR, Outputs
-from suite.planning.plan import plan
-from suite.schema import Parallel
-from suite.spec import vary
-from suite.tasks.registry import TASKS, build_task, task_class
-from suite.tasks.task import UNSCORED, Batch, Task
-from suite.training.engines.local import LocalEngine
-from suite.training.engines.sharded import ShardedEngine
+from bakeoff.models.interface import IMAGE_TOKENS, IMAGE_VECTOR, SCALE, TEXT_VECTOR, Outputs
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Parallel
+from bakeoff.suite.spec import vary
+from bakeoff.suite.tasks.registry import TASKS, build_task, task_class
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Task
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.engines.sharded import ShardedEngine
 from tests.suite.small_ablation import make_ablation
 from tests.suite.toy import FirstToken, Reader, training
 from tests.suite.training.engines.pair import on_two_workers

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.interface import Outputs
-from suite.errors import Diverged
-from suite.schema import Point
-from suite.tasks.metrics import Accuracy, as_sums
-from suite.tasks.task import Batch
-from suite.training.loop import Exercise, evaluate, train
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.errors import Diverged
+from bakeoff.suite.schema import Point
+from bakeoff.suite.tasks.metrics import Accuracy, as_sums
+from bakeoff.suite.tasks.task import Batch
+from bakeoff.suite.training.loop import Exercise, evaluate, train
 from tests.suite.toy import FirstToken, Reader, training
 
 

@@ -9,10 +9,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.interface import Outputs
-from suite.tasks.data_order import RandomStream
-from suite.tasks.task import Batch
-from suite.training.mixing import Mixing, mixed, rectangle_of, symmetric_beta, with_rectangle
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.task import Batch
+from bakeoff.suite.training.mixing import (
+    Mixing,
+    mixed,
+    rectangle_of,
+    symmetric_beta,
+    with_rectangle,
+)
 from tests.suite.training.toy_images import Images
 
 COUNT, ROWS, COLUMNS = 6, 14, 9

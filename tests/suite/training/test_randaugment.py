@@ -11,9 +11,9 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 from torch import Tensor
 
-from suite.tasks.data_order import RandomStream
-from suite.training import randaugment
-from suite.training.randaugment import operated, operations_of, rand_augmented
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.training import randaugment
+from bakeoff.suite.training.randaugment import operated, operations_of, rand_augmented
 
 ROWS, COLUMNS = 20, 28
 FILL = (100, 110, 120)

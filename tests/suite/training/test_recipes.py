@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.interface import Outputs
-from suite.errors import CheckpointError
-from suite.tasks.metrics import Accuracy
-from suite.tasks.task import UNSCORED, Batch
-from suite.training.engines.engine import shares_of
-from suite.training.engines.local import LocalEngine
-from suite.training.recipes import (
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.errors import CheckpointError
+from bakeoff.suite.tasks.metrics import Accuracy
+from bakeoff.suite.tasks.task import UNSCORED, Batch
+from bakeoff.suite.training.engines.engine import shares_of
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.recipes import (
     WeightAverage,
     decayed_apart,
     float32_products,

@@ -17,13 +17,13 @@ import pytest
 import torch
 from torch import nn
 
-from models import MIXERS
-from suite.events import TrainedState, TrialRemark
-from suite.probes.quality import Quality
-from suite.probes.validation import Validation
-from suite.schema import Point
-from suite.training import loop as training_module
-from suite.training.engines.local import LocalEngine
+from bakeoff.models import MIXERS
+from bakeoff.suite.events import TrainedState, TrialRemark
+from bakeoff.suite.probes.quality import Quality
+from bakeoff.suite.probes.validation import Validation
+from bakeoff.suite.schema import Point
+from bakeoff.suite.training import loop as training_module
+from bakeoff.suite.training.engines.local import LocalEngine
 from tests.suite.toy import FirstToken, Reader, training
 from tests.suite.training.resumed import (
     ATTENTION,
@@ -241,7 +241,7 @@ def test_a_checkpoint_of_another_model_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [Quality, Validation])
 def test_a_probe_says_the_same_with_and_without_a_keeper(kind, tmp_path: Path) -> None:
     work = Workplace(tmp_path)
-    from suite.planning.plan import plan
+    from bakeoff.suite.planning.plan import plan
 
     trial = next(t for t in plan(work.ablation()).trials if t.probe == "quality")
     plain = list(kind().measure(trial, "cpu"))
@@ -263,7 +263,7 @@ from pathlib import Path
 
 import torch
 
-from suite.training import loop as training
+from bakeoff.suite.training import loop as training
 from tests.suite.training.resumed import ATTENTION, NUM_LOSSES, checkpointer_in, run
 
 training._TRAINING_LOSSES_PER_CURVE = NUM_LOSSES

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.planning.plan import plan
-from suite.spec import SpecError, vary
-from suite.tasks.registry import TASKS, task_class
-from suite.tasks.sequence_to_sequence.digits import PADDING, START
-from suite.tasks.task import Batch
-from suite.training.engines.local import LocalEngine
-from suite.training.sampling import share_at, why_no_sampling, with_own_answers
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.spec import SpecError, vary
+from bakeoff.suite.tasks.registry import TASKS, task_class
+from bakeoff.suite.tasks.sequence_to_sequence.digits import PADDING, START
+from bakeoff.suite.tasks.task import Batch
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.sampling import share_at, why_no_sampling, with_own_answers
 from tests.suite.small_ablation import make_ablation
 from tests.suite.toy import training
 from tests.suite.writers import GruPair, Reversal

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch.nn import functional
 
-from models import ModelSpec, build_model
-from models.interface import Outputs
-from models.score_function import BASELINE
-from suite.tasks.kernel_regression import KernelRegression
-from suite.tasks.mqar import MqarSmall
-from suite.tasks.task import UNSCORED, Batch
-from suite.training.engines.local import LocalEngine
-from suite.training.score_function import costs_of, with_score
+from bakeoff.models import ModelSpec, build_model
+from bakeoff.models.interface import Outputs
+from bakeoff.models.score_function import BASELINE
+from bakeoff.suite.tasks.kernel_regression import KernelRegression
+from bakeoff.suite.tasks.mqar import MqarSmall
+from bakeoff.suite.tasks.task import UNSCORED, Batch
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.score_function import costs_of, with_score
 from tests.suite.toy import FirstToken, training
 from tests.suite.training.resumed import STEPS, STOP, Clock, checkpointer_in, run, spec, stopped
 

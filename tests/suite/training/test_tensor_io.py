@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.errors import CheckpointError
-from suite.training.tensor_io import read_tensors, refuse_misfit, sha256_of, write_tensors
+from bakeoff.suite.errors import CheckpointError
+from bakeoff.suite.training.tensor_io import read_tensors, refuse_misfit, sha256_of, write_tensors
 
 
 @pytest.mark.parametrize(

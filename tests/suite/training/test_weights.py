@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import ModelSpec, build_model
-from models.positions.absolute import LearnedGridPosition, LearnedPosition
-from suite.errors import CheckpointError
-from suite.tasks.registry import task_class
-from suite.training.checkpoint import Checkpointer
-from suite.training.engines.local import LocalEngine
-from suite.training.loop import Exercise, train_resuming
-from suite.training.weights import FINAL, keep_weights, restore, take_over, why_no_weights
+from bakeoff.models import ModelSpec, build_model
+from bakeoff.models.positions.absolute import LearnedGridPosition, LearnedPosition
+from bakeoff.suite.errors import CheckpointError
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.loop import Exercise, train_resuming
+from bakeoff.suite.training.weights import FINAL, keep_weights, restore, take_over, why_no_weights
 from tests.suite.toy import FirstToken, Reader, training
 
 TRIAL = "ab" * 16

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from suite.tasks.task import Batch, Split, Task
+from bakeoff.suite.tasks.task import Batch, Split, Task
 from tests.suite.training.resumed import Observed
 
 ROWS, COLUMNS, CHANNELS, CLASSES = 10, 12, 3, 4

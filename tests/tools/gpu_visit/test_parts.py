@@ -15,9 +15,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models.kernels.matrix_state import Streams, recurrent
-from models.registry import ARCHITECTURES, MIXERS
-from suite.errors import UsageError
+from bakeoff.models.kernels.matrix_state import Streams, recurrent
+from bakeoff.models.registry import ARCHITECTURES, MIXERS
+from bakeoff.suite.errors import UsageError
 from tools.gpu_visit.__main__ import PARTS
 from tools.gpu_visit.parts import ablations, gpu_tests, peers, sharing, steps, timings
 from tools.gpu_visit.results import MOST_BYTES, STOPPED, Results, Visit

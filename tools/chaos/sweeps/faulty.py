@@ -9,8 +9,8 @@ import time
 
 import torch
 
-from models.mixer import Mixer
-from suite import Ablation, Model, Scale, vary
+from bakeoff import Ablation, Model, Scale, vary
+from bakeoff.models.mixer import Mixer
 
 
 class Good(Mixer):

@@ -2,8 +2,8 @@
 
 import time
 
-from models.mixer import Mixer
-from suite import Ablation, Model, Scale, vary
+from bakeoff import Ablation, Model, Scale, vary
+from bakeoff.models.mixer import Mixer
 
 
 class Slow(Mixer):

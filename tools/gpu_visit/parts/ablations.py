@@ -39,7 +39,7 @@ def _run(visit: Visit) -> Finding:
     command = [
         sys.executable,
         "-m",
-        "suite.cli",
+        "bakeoff.suite.cli",
         "run",
         *visit.ablations,
         "--executor",

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from models import build_mixer
-from models.kernels.matrix_state import Streams
-from models.kernels.state_chunks import chunked
-from suite.training.recipes import autocast_of, float32_products
+from bakeoff.models import build_mixer
+from bakeoff.models.kernels.matrix_state import Streams
+from bakeoff.models.kernels.state_chunks import chunked
+from bakeoff.suite.training.recipes import autocast_of, float32_products
 from tests.benchmarks import package_peers, torch_peers
 from tools.gpu_visit.results import Finding, Item, Visit
 from tools.gpu_visit.stopwatch import Work, milliseconds, seconds_of, seconds_recorded

@@ -15,9 +15,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
-from suite.events import Assignments
-from suite.execution.side_by_side import PIPES, shared_gpus
-from suite.schema import Resources
+from bakeoff.suite.events import Assignments
+from bakeoff.suite.execution.side_by_side import PIPES, shared_gpus
+from bakeoff.suite.schema import Resources
 from tools.gpu_visit.results import Finding, Item, Visit
 from tools.gpu_visit.runner import ROOT
 from tools.gpu_visit.standard import baseline
@@ -116,9 +116,9 @@ def _train(device: str, widths: Sequence[int]) -> None:
     """Train as standard input says: width, begin, end; print the steps a second."""
     import torch
 
-    from models import build_model
-    from suite.tasks.registry import build_task
-    from suite.training.engines.local import LocalEngine
+    from bakeoff.models import build_model
+    from bakeoff.suite.tasks.registry import build_task
+    from bakeoff.suite.training.engines.local import LocalEngine
 
     to_parent = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

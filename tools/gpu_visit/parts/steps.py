@@ -12,16 +12,16 @@ from functools import partial
 
 import torch
 
-from models import build_model
-from models.registry import ARCHITECTURES, MIXERS
-from suite.errors import UsageError
-from suite.planning.plan import plan
-from suite.schema import Trial
-from suite.tasks.registry import build_task
-from suite.training.augmentation import training_batch
-from suite.training.engines.local import LocalEngine
-from suite.training.engines.recording import RECORDED, why_eager
-from suite.training.recipes import float32_products
+from bakeoff.models import build_model
+from bakeoff.models.registry import ARCHITECTURES, MIXERS
+from bakeoff.suite.errors import UsageError
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Trial
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.training.augmentation import training_batch
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.engines.recording import RECORDED, why_eager
+from bakeoff.suite.training.recipes import float32_products
 from tools.gpu_visit.results import Finding, Item, Visit
 from tools.gpu_visit.standard import of_architecture, of_mixer
 

@@ -13,14 +13,14 @@ from functools import cache, partial
 import torch
 from torch import Tensor, nn
 
-from models import build_model
-from suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, lengths_of
-from suite.schema import Trial
-from suite.tasks.registry import build_task
-from suite.timing.clock import clock_of
-from suite.timing.peaks import matrix_peak
-from suite.training.engines.runtimes import prepared
-from suite.training.recipes import float32_products, optimizer_of
+from bakeoff.models import build_model
+from bakeoff.suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, lengths_of
+from bakeoff.suite.schema import Trial
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.timing.clock import clock_of
+from bakeoff.suite.timing.peaks import matrix_peak
+from bakeoff.suite.training.engines.runtimes import prepared
+from bakeoff.suite.training.recipes import float32_products, optimizer_of
 from tools.gpu_visit.results import Finding, Item, Visit
 from tools.gpu_visit.standard import baseline
 from tools.gpu_visit.stopwatch import Work, milliseconds, seconds_of, seconds_recorded

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
-from suite.events import Checkpoints, ExecutorSettings, Finished
-from suite.execution.inline import InlineExecutor
-from suite.planning.cost_model import seconds_of
-from suite.planning.plan import plan
-from suite.schema import Resources, Status, Trial
+from bakeoff.suite.events import Checkpoints, ExecutorSettings, Finished
+from bakeoff.suite.execution.inline import InlineExecutor
+from bakeoff.suite.planning.cost_model import seconds_of
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Resources, Status, Trial
 from tools.gpu_visit.results import Finding, Item, Visit
 
 _ABLATION = "complexity"

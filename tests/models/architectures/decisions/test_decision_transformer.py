@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Architecture, Input, ModelError, ModelSpec, build_model
-from models.interface import ACTIONS, INPUTS, RETURNS, TIMES
+from bakeoff.models import Architecture, Input, ModelError, ModelSpec, build_model
+from bakeoff.models.interface import ACTIONS, INPUTS, RETURNS, TIMES
 
 DIM, DEPTH, STEPS, STATE, NUM_ACTIONS, LIMIT = 16, 2, 6, 5, 3, 40
 PLACE = 3  # the step of the action under test

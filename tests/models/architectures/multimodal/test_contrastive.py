@@ -10,8 +10,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from models import Architecture, Input, ModelError, ModelSpec, build_model
-from models.interface import IMAGE_VECTOR, SCALE, TEXT_VECTOR
+from bakeoff.models import Architecture, Input, ModelError, ModelSpec, build_model
+from bakeoff.models.interface import IMAGE_VECTOR, SCALE, TEXT_VECTOR
 
 DIM, WORDS, TIME, BATCH, CANDIDATES = 16, 9, 6, 4, 3
 IMAGE = Input(kind="image", size=3, length=16 * 24, grid=(16, 24))

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models import Input, ModelError, ModelSpec, build_model
-from models.architectures.multimodal.image_tokens import ImageTokens, _drawn
-from models.interface import IMAGE_TOKENS, PENALTY
+from bakeoff.models import Input, ModelError, ModelSpec, build_model
+from bakeoff.models.architectures.multimodal.image_tokens import ImageTokens, _drawn
+from bakeoff.models.interface import IMAGE_TOKENS, PENALTY
 
 TIME, SYMBOLS, CODES, PLACES = 6, 9, 13, 6
 CAPTIONS = torch.tensor([[1, 3, 4, 5, 6, 2], [1, 7, 2, 0, 0, 0], [1, 8, 8, 3, 2, 0]])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from models import Architecture, Input, ModelError, ModelSpec, build_model
+from bakeoff.models import Architecture, Input, ModelError, ModelSpec, build_model
 
 DIM, WORDS, TIME, BATCH, ANSWERS = 16, 9, 6, 3, 4
 IMAGE = Input(kind="image", size=3, length=16 * 24, grid=(16, 24))

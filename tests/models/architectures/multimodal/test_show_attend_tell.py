@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Input, ModelError, ModelSpec, build_model
-from models.architectures.multimodal.show_attend_tell import ShowAttendTell
-from models.interface import PENALTY, Outputs
-from models.score_function import ENTROPY, LOG_PROBABILITY
+from bakeoff.models import Input, ModelError, ModelSpec, build_model
+from bakeoff.models.architectures.multimodal.show_attend_tell import ShowAttendTell
+from bakeoff.models.interface import PENALTY, Outputs
+from bakeoff.models.score_function import ENTROPY, LOG_PROBABILITY
 
 DIM, WORDS, TIME, BATCH = 8, 7, 5, 3
 IMAGE = Input(kind="image", size=3, length=24 * 24, grid=(24, 24))

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from models import Mixer, ModelError, build_mixer
-from models.mixers.attentions.differential_attention import DifferentialAttention
+from bakeoff.models import Mixer, ModelError, build_mixer
+from bakeoff.models.mixers.attentions.differential_attention import DifferentialAttention
 from tests.models.small_models import tokens
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from models import ModelError, build_mixer
+from bakeoff.models import ModelError, build_mixer
 from tests.models.small_models import tokens
 
 

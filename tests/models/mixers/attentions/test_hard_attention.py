@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import ModelError, build_mixer
-from models.mixers.attentions import hard_attention
-from models.mixers.attentions.hard_attention import HardAttention
-from models.score_function import Choices, score_term
+from bakeoff.models import ModelError, build_mixer
+from bakeoff.models.mixers.attentions import hard_attention
+from bakeoff.models.mixers.attentions.hard_attention import HardAttention
+from bakeoff.models.score_function import Choices, score_term
 
 DIM, PLACES = 4, 3
 UNBIASED = {"score_weight": 1.0, "entropy_weight": 0.0}

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from models import Mixer, ModelError, build_mixer
-from models.mixers.attentions.latent_attention import LatentAttention
+from bakeoff.models import Mixer, ModelError, build_mixer
+from bakeoff.models.mixers.attentions.latent_attention import LatentAttention
 from tests.models.small_models import tokens
 
 

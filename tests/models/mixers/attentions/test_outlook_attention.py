@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from models import Mixer, ModelError, build_mixer, build_model
+from bakeoff.models import Mixer, ModelError, build_mixer, build_model
 from tests.models.small_models import spec, tokens
 
 DIM, HEADS = 8, 2

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from models import ModelError, build_mixer
-from models.mixers.local_attention import LocalAttention
+from bakeoff.models import ModelError, build_mixer
+from bakeoff.models.mixers.local_attention import LocalAttention
 from tests.models.small_models import tokens
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models import build_mixer
+from bakeoff.models import build_mixer
 from tests.models.small_models import tokens
 
 HEADS, DIM = 4, 8

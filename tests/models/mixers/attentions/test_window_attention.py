@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Mixer, ModelError, ModelSpec, build_mixer, build_model
-from models.initialisation import PartSeeds, redraw
-from models.vision.windows import BiasTable, Windows
-from suite.probes.tensor_bytes import growth_bytes
+from bakeoff.models import Mixer, ModelError, ModelSpec, build_mixer, build_model
+from bakeoff.models.initialisation import PartSeeds, redraw
+from bakeoff.models.vision.windows import BiasTable, Windows
+from bakeoff.suite.probes.tensor_bytes import growth_bytes
 
 # The windows fit, need padding in both directions, or are at least the size of the map.
 GRIDS = [(8, 8, 4), (9, 7, 4), (5, 8, 3), (8, 4, 5), (3, 7, 3), (4, 3, 7)]

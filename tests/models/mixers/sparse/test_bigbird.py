@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from models import Mixer, ModelError, build_mixer
+from bakeoff.models import Mixer, ModelError, build_mixer
 from tests.models import small_models
 from tests.models.small_models import sees
 

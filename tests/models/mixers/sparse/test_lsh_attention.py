@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from models import Mixer, ModelError, build_mixer
-from models.kernels.softmax_attention import merge_heads, split_heads
-from models.mixers.sparse.lsh_attention import factors_of
+from bakeoff.models import Mixer, ModelError, build_mixer
+from bakeoff.models.kernels.softmax_attention import merge_heads, split_heads
+from bakeoff.models.mixers.sparse.lsh_attention import factors_of
 from tests.models import small_models
 
 tokens = partial(small_models.tokens, 40)

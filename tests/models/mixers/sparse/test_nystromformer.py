@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from models import Mixer, ModelError, build_mixer
-from models.mixers.sparse.nystromformer import pseudo_inverse
+from bakeoff.models import Mixer, ModelError, build_mixer
+from bakeoff.models.mixers.sparse.nystromformer import pseudo_inverse
 from tests.models import small_models
 
 tokens = partial(small_models.tokens, 12)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from models import ModelError, build_mixer
+from bakeoff.models import ModelError, build_mixer
 from tests.models.small_models import tokens
 
 

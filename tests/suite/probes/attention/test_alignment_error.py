@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from models import Architecture, Input, ModelSpec, build_model
-from suite import Ablation, Model, Scale, vary
-from suite.planning.plan import plan
-from suite.probes.attention import alignment_error
-from suite.probes.attention.alignment_error import (
+from bakeoff import Ablation, Model, Scale, vary
+from bakeoff.models import Architecture, Input, ModelSpec, build_model
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.attention import alignment_error
+from bakeoff.suite.probes.attention.alignment_error import (
     AlignmentError,
     diagonal,
     entropy,
@@ -25,14 +25,14 @@ from suite.probes.attention.alignment_error import (
     of_words,
     word_weights,
 )
-from suite.probes.attention.word_aligner import Links
-from suite.schema import Measurement, Training, Trial
-from suite.tasks import registry
-from suite.tasks.batch import joined
-from suite.tasks.emoji.emoji_scenes import EmojiScenes
-from suite.tasks.sequence_to_sequence.bible import BibleEnDe
-from suite.tasks.sequence_to_sequence.digits import END, PADDING, START, Reversal
-from suite.tasks.task import UNSCORED, Batch, Split
+from bakeoff.suite.probes.attention.word_aligner import Links
+from bakeoff.suite.schema import Measurement, Training, Trial
+from bakeoff.suite.tasks import registry
+from bakeoff.suite.tasks.batch import joined
+from bakeoff.suite.tasks.emoji.emoji_scenes import EmojiScenes
+from bakeoff.suite.tasks.sequence_to_sequence.bible import BibleEnDe
+from bakeoff.suite.tasks.sequence_to_sequence.digits import END, PADDING, START, Reversal
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Split
 from tests.suite.floors.tiny import TinyCaptions
 from tests.suite.probes.conftest import said_after_training
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite import Ablation, Model, Scale, vary
-from suite.planning.plan import plan
-from suite.probes.attention.localisation import (
+from bakeoff import Ablation, Model, Scale, vary
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.attention.localisation import (
     MOST_EXAMPLES,
     Localisation,
     covered_shares,
@@ -19,10 +19,10 @@ from suite.probes.attention.localisation import (
     looks_at,
     middles_inside,
 )
-from suite.schema import Measurement
-from suite.tasks.batch import Batch
-from suite.tasks.emoji.emoji_scenes import LENGTH
-from suite.tasks.registry import build_task, task_class
+from bakeoff.suite.schema import Measurement
+from bakeoff.suite.tasks.batch import Batch
+from bakeoff.suite.tasks.emoji.emoji_scenes import LENGTH
+from bakeoff.suite.tasks.registry import build_task, task_class
 from tests.suite.probes.conftest import said_after_training
 
 PICTURE, GRID = (12, 20), (3, 4)  # positions of 4 x 5 pixels

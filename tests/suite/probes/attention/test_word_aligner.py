@@ -8,8 +8,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from suite.probes.attention import word_aligner
-from suite.probes.attention.word_aligner import NUM_ROUNDS, Lexicon, WordAligner, fitted
+from bakeoff.suite.probes.attention import word_aligner
+from bakeoff.suite.probes.attention.word_aligner import NUM_ROUNDS, Lexicon, WordAligner, fitted
 
 # Koehn 2010, "Statistical Machine Translation", figure 4.5.
 TEXTBOOK = [("the house", "das Haus"), ("the book", "das Buch"), ("a book", "ein Buch")]

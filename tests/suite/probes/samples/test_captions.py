@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from models import Architecture, ModelSpec, build_model
-from models.interface import CONTEXT
-from suite.probes.samples.collect import samples_of
-from suite.probes.samples.vision import LOOKED_AT, NUM_PICTURES, captions, chosen_examples
-from suite.tasks.emoji.emoji_scenes import LENGTH
-from suite.tasks.registry import build_task
-from suite.tasks.task import UNSCORED, Task
+from bakeoff.models import Architecture, ModelSpec, build_model
+from bakeoff.models.interface import CONTEXT
+from bakeoff.suite.probes.samples.collect import samples_of
+from bakeoff.suite.probes.samples.vision import LOOKED_AT, NUM_PICTURES, captions, chosen_examples
+from bakeoff.suite.tasks.emoji.emoji_scenes import LENGTH
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import UNSCORED, Task
 
 
 @pytest.fixture(scope="module")

@@ -12,19 +12,27 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
-from models import MIXERS, POSITIONS, Architecture, Mixer, ModelSpec, build_model, mixer_class
-from models.architectures.language_model import DecodingState, LanguageModel
-from models.registry import relative_position
-from suite.events import Finished
-from suite.execution.trial import run_trial
-from suite.planning.plan import plan
-from suite.probes.samples import collect
-from suite.probes.samples.building import evenly_chosen, matrix_sample, mixers_of
-from suite.probes.samples.collect import NUM_TOKENS, looks_for, samples_of, written_on
-from suite.schema import Resources, Result, Sample, Status, Trial
-from suite.tasks.registry import build_task
-from suite.tasks.shakespeare_characters import VOCABULARY
-from suite.tasks.task import Task
+from bakeoff.models import (
+    MIXERS,
+    POSITIONS,
+    Architecture,
+    Mixer,
+    ModelSpec,
+    build_model,
+    mixer_class,
+)
+from bakeoff.models.architectures.language_model import DecodingState, LanguageModel
+from bakeoff.models.registry import relative_position
+from bakeoff.suite.events import Finished
+from bakeoff.suite.execution.trial import run_trial
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.samples import collect
+from bakeoff.suite.probes.samples.building import evenly_chosen, matrix_sample, mixers_of
+from bakeoff.suite.probes.samples.collect import NUM_TOKENS, looks_for, samples_of, written_on
+from bakeoff.suite.schema import Resources, Result, Sample, Status, Trial
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.shakespeare_characters import VOCABULARY
+from bakeoff.suite.tasks.task import Task
 from tests.suite.small_ablation import make_ablation
 
 WITH_WEIGHTS = {
@@ -178,7 +186,7 @@ def test_what_is_written_follows_the_models_probabilities(
     """Compare with the parallel form, which is valid up to the training length."""
     model, _ = language_model(length=8)
     monkeypatch.setattr(mixer_class("attention"), "supports_step", has_steps)
-    monkeypatch.setattr("suite.probes.samples.collect.TEMPERATURE", 1e-6)
+    monkeypatch.setattr("bakeoff.suite.probes.samples.collect.TEMPERATURE", 1e-6)
     model.eval()
     with torch.no_grad():
         model.trunk.norm.weight.mul_(20)  # type: ignore[union-attr, operator]

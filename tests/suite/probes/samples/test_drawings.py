@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from models import Architecture, ModelSpec, build_model
-from models.interface import INPUTS
-from suite.probes.samples.collect import samples_of
-from suite.probes.samples.vision import DRAWN, GIVEN_BACK, NUM_PICTURES, chosen_examples
-from suite.schema import Sample
-from suite.tasks.registry import build_task, task_class
-from suite.tasks.task import Task
-from suite.training.engines.engine import drawn
+from bakeoff.models import Architecture, ModelSpec, build_model
+from bakeoff.models.interface import INPUTS
+from bakeoff.suite.probes.samples.collect import samples_of
+from bakeoff.suite.probes.samples.vision import DRAWN, GIVEN_BACK, NUM_PICTURES, chosen_examples
+from bakeoff.suite.schema import Sample
+from bakeoff.suite.tasks.registry import build_task, task_class
+from bakeoff.suite.tasks.task import Task
+from bakeoff.suite.training.engines.engine import drawn
 
 
 def task_of(name: str) -> Task:

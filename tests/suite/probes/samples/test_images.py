@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import Architecture, ModelSpec, build_model, mixer_class
-from suite.probes.samples.collect import looks_for, position_matrices, samples_of
-from suite.probes.samples.vision import (
+from bakeoff.models import Architecture, ModelSpec, build_model, mixer_class
+from bakeoff.suite.probes.samples.collect import looks_for, position_matrices, samples_of
+from bakeoff.suite.probes.samples.vision import (
     NUM_FILTERS,
     chosen_images,
     first_filters,
@@ -24,9 +24,9 @@ from suite.probes.samples.vision import (
     position_grids,
     rollout,
 )
-from suite.schema import Sample
-from suite.tasks.registry import build_task
-from suite.tasks.task import Batch, Split, Task
+from bakeoff.suite.schema import Sample
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import Batch, Split, Task
 
 TASK = build_task("fashion_mnist_images", 784)
 SIDE = 28

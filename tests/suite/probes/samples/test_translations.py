@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 import torch
 
-from models import Architecture, ModelSpec, build_model
-from models.decoding import Decoded
-from models.interface import Interface
-from suite.probes.samples.collect import attention_maps, samples_of
-from suite.probes.samples.translations import (
+from bakeoff.models import Architecture, ModelSpec, build_model
+from bakeoff.models.decoding import Decoded
+from bakeoff.models.interface import Interface
+from bakeoff.suite.probes.samples.collect import attention_maps, samples_of
+from bakeoff.suite.probes.samples.translations import (
     END_WORD,
     alignments,
     by_quantile,
     translations,
     words_of,
 )
-from suite.schema import Sample
-from suite.tasks.registry import build_task
-from suite.tasks.task import Task
+from bakeoff.suite.schema import Sample
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import Task
 
 BIBLE, LENGTH = "bible_en_de", 16
 
@@ -117,7 +117,7 @@ def test_a_score_is_that_of_the_text_shown(
     half = torch.tensor([right[: len(right) // 2]])
     ended = torch.tensor([True])
     found_half = Decoded(half, torch.tensor([half.shape[1]]), torch.zeros(1), ended)
-    monkeypatch.setattr("suite.training.engines.engine.written", lambda *_: found_half)
+    monkeypatch.setattr("bakeoff.suite.training.engines.engine.written", lambda *_: found_half)
     found = translations(translator, bible)[3]
     assert found.text == bible.text(right[: len(right) // 2])
     expected = sentence_chrf(found.text, [found.reference]).score

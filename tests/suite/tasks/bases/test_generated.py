@@ -7,11 +7,11 @@ from collections import Counter
 import pytest
 import torch
 
-from suite.tasks.bases.generated import definition_source
-from suite.tasks.mqar import MqarSmall
-from suite.tasks.parity import Parity
-from suite.tasks.registry import build_task
-from suite.tasks.task import UNSCORED
+from bakeoff.suite.tasks.bases.generated import definition_source
+from bakeoff.suite.tasks.mqar import MqarSmall
+from bakeoff.suite.tasks.parity import Parity
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import UNSCORED
 
 # Digests of the first training batch at seed 0, four sequences of 64 tokens. A change defines
 # another experiment and must raise the version of the task.

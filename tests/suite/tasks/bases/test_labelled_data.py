@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from suite.tasks.bases.labelled_data import balanced_subset
-from suite.tasks.images.fashion_mnist import FashionMnistPatches
-from suite.tasks.registry import build_task
-from suite.tasks.task import Task, TaskError
+from bakeoff.suite.tasks.bases.labelled_data import balanced_subset
+from bakeoff.suite.tasks.images.fashion_mnist import FashionMnistPatches
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import Task, TaskError
 
 NAME, LENGTH = "fashion_mnist_patches", 49
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from suite.tasks.bases.labelled_texts import (
+from bakeoff.suite.tasks.bases.labelled_texts import (
     NUM_SYMBOLS,
     PADDING,
     UNKNOWN,
@@ -15,9 +15,9 @@ from suite.tasks.bases.labelled_texts import (
     split_texts,
     words_of,
 )
-from suite.tasks.movie_reviews import MovieReviews, read_sentences
-from suite.tasks.registry import build_task
-from suite.tasks.wordnet_glosses import SUPERSENSES, WordnetGlosses, read_glosses
+from bakeoff.suite.tasks.movie_reviews import MovieReviews, read_sentences
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.wordnet_glosses import SUPERSENSES, WordnetGlosses, read_glosses
 
 NAMES = ("movie_reviews", "wordnet_glosses")
 NUM_TEXTS = {"movie_reviews": 10_072, "wordnet_glosses": 48_000}

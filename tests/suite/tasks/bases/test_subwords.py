@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.tasks.bases.subwords import END, PADDING, START, UNKNOWN, WORD, Subwords, learnt
+from bakeoff.suite.tasks.bases.subwords import END, PADDING, START, UNKNOWN, WORD, Subwords, learnt
 
 # Sennrich et al. 2016, figure 1, with a leading space at each word start.
 LEARNT = Subwords(" estlowrnid", [("e", "s"), ("es", "t"), (" ", "l"), (" l", "o"), ("l", "o")])

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from suite.tasks import data_files
-from suite.tasks.batch import joined
-from suite.tasks.emoji import atlas
-from suite.tasks.emoji.emoji_names import EmojiNames, split_of
-from suite.tasks.task import UNSCORED, TaskError
+from bakeoff.suite.tasks import data_files
+from bakeoff.suite.tasks.batch import joined
+from bakeoff.suite.tasks.emoji import atlas
+from bakeoff.suite.tasks.emoji.emoji_names import EmojiNames, split_of
+from bakeoff.suite.tasks.task import UNSCORED, TaskError
 
 TASK = EmojiNames(12)
 

@@ -8,11 +8,11 @@ from functools import cache
 import pytest
 import torch
 
-from models.interface import Outputs
-from suite.tasks.batch import joined
-from suite.tasks.emoji.emoji_pairs import LENGTH, NUM_ALIKE, NUM_CANDIDATES, EmojiPairs
-from suite.tasks.emoji.emoji_scenes import EmojiScenes
-from suite.tasks.task import UNSCORED, Batch, TaskError
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.tasks.batch import joined
+from bakeoff.suite.tasks.emoji.emoji_pairs import LENGTH, NUM_ALIKE, NUM_CANDIDATES, EmojiPairs
+from bakeoff.suite.tasks.emoji.emoji_scenes import EmojiScenes
+from bakeoff.suite.tasks.task import UNSCORED, Batch, TaskError
 
 TASK = EmojiPairs(LENGTH)
 

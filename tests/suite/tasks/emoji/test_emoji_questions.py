@@ -9,17 +9,17 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from suite.floors.registry import FLOORS
-from suite.tasks.emoji.atlas import atlas
-from suite.tasks.emoji.emoji_questions import (
+from bakeoff.suite.floors.registry import FLOORS
+from bakeoff.suite.tasks.emoji.atlas import atlas
+from bakeoff.suite.tasks.emoji.emoji_questions import (
     LENGTH,
     EmojiQuestions,
     answer_texts,
     plural,
     question,
 )
-from suite.tasks.emoji.scenes import CANVAS, GLYPH
-from suite.tasks.task import Batch
+from bakeoff.suite.tasks.emoji.scenes import CANVAS, GLYPH
+from bakeoff.suite.tasks.task import Batch
 
 TASK = EmojiQuestions(LENGTH)
 Place = tuple[str, int, int]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from suite.tasks.bases.captions import Words, captioned, with_article
-from suite.tasks.batch import joined
-from suite.tasks.emoji.atlas import atlas
-from suite.tasks.emoji.emoji_scenes import (
+from bakeoff.suite.tasks.bases.captions import Words, captioned, with_article
+from bakeoff.suite.tasks.batch import joined
+from bakeoff.suite.tasks.emoji.atlas import atlas
+from bakeoff.suite.tasks.emoji.emoji_scenes import (
     KNOWN,
     LENGTH,
     OF_TEST,
@@ -20,9 +20,9 @@ from suite.tasks.emoji.emoji_scenes import (
     EmojiScenes,
     kinds_of_pairs,
 )
-from suite.tasks.emoji.scenes import CANVAS, GLYPH
-from suite.tasks.sequence_metrics import Bleu
-from suite.tasks.task import UNSCORED, Batch, Split
+from bakeoff.suite.tasks.emoji.scenes import CANVAS, GLYPH
+from bakeoff.suite.tasks.sequence_metrics import Bleu
+from bakeoff.suite.tasks.task import UNSCORED, Batch, Split
 
 TASK = EmojiScenes(LENGTH)
 Box = tuple[int, ...]

@@ -6,12 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from suite.tasks.data_order import RandomStream
-from suite.tasks.emoji.emoji_pictures import EmojiPictures
-from suite.tasks.emoji.emoji_scenes import KNOWN, LENGTH, OF_TEST, OF_VALIDATION, draw_scenes
-from suite.tasks.emoji.emoji_tokens import EmojiTokens
-from suite.tasks.emoji.reading import APART, PicturesRight
-from suite.tasks.emoji.scenes import NOTHING
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.emoji.emoji_pictures import EmojiPictures
+from bakeoff.suite.tasks.emoji.emoji_scenes import (
+    KNOWN,
+    LENGTH,
+    OF_TEST,
+    OF_VALIDATION,
+    draw_scenes,
+)
+from bakeoff.suite.tasks.emoji.emoji_tokens import EmojiTokens
+from bakeoff.suite.tasks.emoji.reading import APART, PicturesRight
+from bakeoff.suite.tasks.emoji.scenes import NOTHING
 
 PIXELS = 48 * 48
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models.interface import IMAGE_TOKENS, Outputs
-from suite.tasks.batch import Batch
-from suite.tasks.emoji.picture_metrics import (
+from bakeoff.models.interface import IMAGE_TOKENS, Outputs
+from bakeoff.suite.tasks.batch import Batch
+from bakeoff.suite.tasks.emoji.picture_metrics import (
     MOST_CODES,
     BitsPerImageToken,
     CodebookPerplexity,
     PixelError,
     image_tokens,
 )
-from suite.tasks.task import TaskError
+from bakeoff.suite.tasks.task import TaskError
 
 PICTURES = Batch(inputs={}, targets=torch.zeros(2, 2, 2, 1))
 SECOND = PICTURES.only(torch.tensor([False, True]))

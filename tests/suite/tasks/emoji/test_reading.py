@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.tasks.batch import Batch
-from suite.tasks.data_order import RandomStream
-from suite.tasks.emoji.emoji_scenes import KNOWN, OF_TEST, captions, draw_scenes
-from suite.tasks.emoji.reading import APART, ObjectsDrawn, PicturesRight, read_scenes
-from suite.tasks.emoji.scenes import NOTHING, Scenes, empty_canvas
+from bakeoff.suite.tasks.batch import Batch
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.emoji.emoji_scenes import KNOWN, OF_TEST, captions, draw_scenes
+from bakeoff.suite.tasks.emoji.reading import APART, ObjectsDrawn, PicturesRight, read_scenes
+from bakeoff.suite.tasks.emoji.scenes import NOTHING, Scenes, empty_canvas
 
 
 def drawn(count: int = 300, kind: int = KNOWN) -> Scenes:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from suite.tasks.batch import joined
-from suite.tasks.data_order import RandomStream
-from suite.tasks.images.corrupted import FashionMnistCorrupted, OpenmojiCorrupted, corrupted
-from suite.tasks.images.corruptions import (
+from bakeoff.suite.tasks.batch import joined
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.images.corrupted import FashionMnistCorrupted, OpenmojiCorrupted, corrupted
+from bakeoff.suite.tasks.images.corruptions import (
     CONTRAST,
     CORRUPTIONS,
     NOISE,
@@ -19,8 +19,8 @@ from suite.tasks.images.corruptions import (
     permuted_patches,
     shift,
 )
-from suite.tasks.images.fashion_mnist import FashionMnistImages
-from suite.tasks.task import Task
+from bakeoff.suite.tasks.images.fashion_mnist import FashionMnistImages
+from bakeoff.suite.tasks.task import Task
 
 SHAPES = [(28, 28, 1), (32, 32, 3)]
 

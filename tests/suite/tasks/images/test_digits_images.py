@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from suite.tasks.images.digits_images import DigitsImages
+from bakeoff.suite.tasks.images.digits_images import DigitsImages
 
 
 def test_they_are_those_of_scikit_learn_in_its_order() -> None:

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from suite.tasks.images.fashion_mnist import (
+from bakeoff.suite.tasks.images.fashion_mnist import (
     PIXEL_MEAN,
     PIXEL_STANDARD_DEVIATION,
     FashionMnistPatches,
     FashionMnistPixels,
     cut_into_patches,
 )
-from suite.tasks.task import Split
+from bakeoff.suite.tasks.task import Split
 
 CLASS_COUNTS = {
     "training": [841, 937, 912, 908, 879, 882, 918, 920, 895, 908],

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from suite.tasks import data_files
-from suite.tasks.images import cifar10, fashion_mnist_full, tiny_imagenet
-from suite.tasks.images.cifar10 import Cifar10
-from suite.tasks.images.fashion_mnist_full import FashionMnistFull
-from suite.tasks.images.tiny_imagenet import TinyImagenet
-from suite.tasks.task import Task, TaskError
+from bakeoff.suite.tasks import data_files
+from bakeoff.suite.tasks.images import cifar10, fashion_mnist_full, tiny_imagenet
+from bakeoff.suite.tasks.images.cifar10 import Cifar10
+from bakeoff.suite.tasks.images.fashion_mnist_full import FashionMnistFull
+from bakeoff.suite.tasks.images.tiny_imagenet import TinyImagenet
+from bakeoff.suite.tasks.task import Task, TaskError
 
 DRAWN = np.random.default_rng(0)
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from suite.tasks.images.fashion_mnist import FashionMnistImages
-from suite.tasks.images.halved import FashionMnistHalved, OpenmojiHalved
-from suite.tasks.images.openmoji import OpenmojiGroups
+from bakeoff.suite.tasks.images.fashion_mnist import FashionMnistImages
+from bakeoff.suite.tasks.images.halved import FashionMnistHalved, OpenmojiHalved
+from bakeoff.suite.tasks.images.openmoji import OpenmojiGroups
 
 PAIRS = [(FashionMnistHalved, FashionMnistImages), (OpenmojiHalved, OpenmojiGroups)]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from suite.tasks.images.openmoji import GROUPS, SIZES, OpenmojiGroups
+from bakeoff.suite.tasks.images.openmoji import GROUPS, SIZES, OpenmojiGroups
 
 CLASS_COUNTS = {
     "training": [102, 234, 98, 85, 138, 54, 168, 147, 174],

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from suite.floors.registry import FLOORS
-from suite.tasks.long_range.duplication import BEGIN, Duplication
-from suite.tasks.task import UNSCORED, TaskError
+from bakeoff.suite.floors.registry import FLOORS
+from bakeoff.suite.tasks.long_range.duplication import BEGIN, Duplication
+from bakeoff.suite.tasks.task import UNSCORED, TaskError
 
 
 def test_the_papers_word_has_511_letters_of_127() -> None:

@@ -6,9 +6,9 @@ from itertools import pairwise
 import pytest
 import torch
 
-from suite.floors.registry import FLOORS
-from suite.tasks.data_order import RandomStream
-from suite.tasks.long_range.needles import (
+from bakeoff.suite.floors.registry import FLOORS
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.long_range.needles import (
     ASK,
     FIRST_HAY,
     FIRST_NAME,
@@ -19,7 +19,7 @@ from suite.tasks.long_range.needles import (
     VariableTracking,
     draw_places,
 )
-from suite.tasks.task import UNSCORED
+from bakeoff.suite.tasks.task import UNSCORED
 
 TASKS = [Needle, Needles, VariableTracking]
 

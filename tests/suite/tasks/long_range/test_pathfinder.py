@@ -7,9 +7,15 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from suite.tasks.data_order import RandomStream
-from suite.tasks.long_range.contours import MARKERS_APART, TOLERANCE, PathDrawing, Reals, library
-from suite.tasks.long_range.pathfinder import (
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.long_range.contours import (
+    MARKERS_APART,
+    TOLERANCE,
+    PathDrawing,
+    Reals,
+    library,
+)
+from bakeoff.suite.tasks.long_range.pathfinder import (
     Pathfinder,
     PathfinderSmall,
     PathfinderX,

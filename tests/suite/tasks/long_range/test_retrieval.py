@@ -3,10 +3,15 @@
 import pytest
 import torch
 
-from models import build_model
-from models.model_spec import ModelSpec
-from suite.tasks.long_range.retrieval import Retrieval, long_chapters, read_chapters, split_of
-from suite.tasks.sequence_to_sequence.bible import read_parts
+from bakeoff.models import build_model
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.suite.tasks.long_range.retrieval import (
+    Retrieval,
+    long_chapters,
+    read_chapters,
+    split_of,
+)
+from bakeoff.suite.tasks.sequence_to_sequence.bible import read_parts
 
 
 def _bytes(tokens: torch.Tensor) -> bytes:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.tasks import data_files
-from suite.tasks.photos.coco import CocoCaptions
-from suite.tasks.photos.flickr8k import Flickr8kCaptions
+from bakeoff.suite.tasks import data_files
+from bakeoff.suite.tasks.photos.coco import CocoCaptions
+from bakeoff.suite.tasks.photos.flickr8k import Flickr8kCaptions
 from tests.suite.tasks.photos.made_photos import (
     Put,
     coco_photos,

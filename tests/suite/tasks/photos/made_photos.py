@@ -13,12 +13,12 @@ from types import ModuleType
 import pytest
 from PIL import Image
 
-from suite.tasks import caption_metrics, data_files
-from suite.tasks.batch import UNSCORED, Batch
-from suite.tasks.photos import coco, flickr8k, photo_captions
-from suite.tasks.photos.coco import CocoCaptions
-from suite.tasks.photos.flickr8k import LISTS, Flickr8kCaptions
-from suite.tasks.photos.photo_captions import PhotoCaptions
+from bakeoff.suite.tasks import caption_metrics, data_files
+from bakeoff.suite.tasks.batch import UNSCORED, Batch
+from bakeoff.suite.tasks.photos import coco, flickr8k, photo_captions
+from bakeoff.suite.tasks.photos.coco import CocoCaptions
+from bakeoff.suite.tasks.photos.flickr8k import LISTS, Flickr8kCaptions
+from bakeoff.suite.tasks.photos.photo_captions import PhotoCaptions
 
 Members = dict[str, bytes]
 Kind = type[PhotoCaptions]

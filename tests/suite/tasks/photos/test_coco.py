@@ -6,9 +6,9 @@ from hashlib import sha256
 
 import pytest
 
-from suite.tasks.photos.coco import CocoCaptions
-from suite.tasks.photos.photo_captions import LENGTH
-from suite.tasks.task import TaskError
+from bakeoff.suite.tasks.photos.coco import CocoCaptions
+from bakeoff.suite.tasks.photos.photo_captions import LENGTH
+from bakeoff.suite.tasks.task import TaskError
 from tests.suite.tasks.photos.made_photos import (
     IDS,
     Members,

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from suite.tasks import data_files
-from suite.tasks.data_files import refuse_damaged
-from suite.tasks.photos.flickr8k import Flickr8kCaptions
-from suite.tasks.photos.photo_captions import LENGTH
-from suite.tasks.task import TaskError
+from bakeoff.suite.tasks import data_files
+from bakeoff.suite.tasks.data_files import refuse_damaged
+from bakeoff.suite.tasks.photos.flickr8k import Flickr8kCaptions
+from bakeoff.suite.tasks.photos.photo_captions import LENGTH
+from bakeoff.suite.tasks.task import TaskError
 from tests.suite.tasks.photos.made_photos import (
     NAMES,
     Members,

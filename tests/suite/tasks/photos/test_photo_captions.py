@@ -8,22 +8,22 @@ import numpy as np
 import pytest
 import torch
 
-from models import ModelSpec, build_model
-from models.interface import CONTEXT
-from suite.floors.registry import FLOORS
-from suite.planning.plan import plan
-from suite.schema import Measurement
-from suite.spec import Model, vary
-from suite.tasks import caption_metrics
-from suite.tasks.bases.subwords import END, PADDING, START, UNKNOWN
-from suite.tasks.batch import UNSCORED, joined
-from suite.tasks.data_files import is_absent
-from suite.tasks.photos import coco, photo_captions
-from suite.tasks.photos.coco import CocoCaptions
-from suite.tasks.photos.flickr8k import LISTS, Flickr8kCaptions
-from suite.tasks.photos.photo_captions import LENGTH, NUM_SYMBOLS, KnownWords, words_of
-from suite.tasks.task import TaskError
-from suite.training.engines.engine import written
+from bakeoff.models import ModelSpec, build_model
+from bakeoff.models.interface import CONTEXT
+from bakeoff.suite.floors.registry import FLOORS
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Measurement
+from bakeoff.suite.spec import Model, vary
+from bakeoff.suite.tasks import caption_metrics
+from bakeoff.suite.tasks.bases.subwords import END, PADDING, START, UNKNOWN
+from bakeoff.suite.tasks.batch import UNSCORED, joined
+from bakeoff.suite.tasks.data_files import is_absent
+from bakeoff.suite.tasks.photos import coco, photo_captions
+from bakeoff.suite.tasks.photos.coco import CocoCaptions
+from bakeoff.suite.tasks.photos.flickr8k import LISTS, Flickr8kCaptions
+from bakeoff.suite.tasks.photos.photo_captions import LENGTH, NUM_SYMBOLS, KnownWords, words_of
+from bakeoff.suite.tasks.task import TaskError
+from bakeoff.suite.training.engines.engine import written
 from tests.suite.probes.conftest import said_after_training
 from tests.suite.small_ablation import make_ablation
 from tests.suite.tasks.photos.made_photos import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from suite.tasks.bases.labelled_texts import PADDING, UNKNOWN, words_of
-from suite.tasks.pretraining.corpora import (
+from bakeoff.suite.tasks.bases.labelled_texts import PADDING, UNKNOWN, words_of
+from bakeoff.suite.tasks.pretraining.corpora import (
     BEGIN,
     DOES_NOT_FOLLOW,
     END,
@@ -21,7 +21,7 @@ from suite.tasks.pretraining.corpora import (
     plain_text,
     vocabulary,
 )
-from suite.tasks.wikipedia_bytes import split_articles
+from bakeoff.suite.tasks.wikipedia_bytes import split_articles
 
 NAMES = ("wikipedia", "plays", "definitions", "sentences")
 

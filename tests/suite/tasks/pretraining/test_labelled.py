@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from suite.tasks.bases.labelled_texts import PADDING
-from suite.tasks.movie_reviews import MovieReviews
-from suite.tasks.pretraining.corpora import BEGIN, END, corpora, encoded, vocabulary
-from suite.tasks.pretraining.labelled import (
+from bakeoff.suite.tasks.bases.labelled_texts import PADDING
+from bakeoff.suite.tasks.movie_reviews import MovieReviews
+from bakeoff.suite.tasks.pretraining.corpora import BEGIN, END, corpora, encoded, vocabulary
+from bakeoff.suite.tasks.pretraining.labelled import (
     MOST_WORDS,
     PASSAGES_PER_PLAY,
     GlossesInWords,
@@ -16,7 +16,7 @@ from suite.tasks.pretraining.labelled import (
     PlaysInWords,
     ReviewsInWords,
 )
-from suite.tasks.wordnet_glosses import WordnetGlosses
+from bakeoff.suite.tasks.wordnet_glosses import WordnetGlosses
 
 
 @pytest.mark.parametrize(

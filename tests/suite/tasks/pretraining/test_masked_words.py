@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from models import build_model
-from models.interface import INPUTS, PLACES, SEGMENTS, Outputs
-from models.model_spec import ModelSpec
-from suite.tasks.pretraining.corpora import (
+from bakeoff.models import build_model
+from bakeoff.models.interface import INPUTS, PLACES, SEGMENTS, Outputs
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.suite.tasks.pretraining.corpora import (
     BEGIN,
     DOES_NOT_FOLLOW,
     END,
@@ -21,7 +21,7 @@ from suite.tasks.pretraining.corpora import (
     NUM_SYMBOLS,
     passages,
 )
-from suite.tasks.pretraining.masked_words import (
+from bakeoff.suite.tasks.pretraining.masked_words import (
     DefinitionsMasked,
     DefinitionsMasked5,
     DefinitionsMasked40,
@@ -31,8 +31,8 @@ from suite.tasks.pretraining.masked_words import (
     EnglishMasked,
     NextTextAccuracy,
 )
-from suite.tasks.pretraining.windows import TextsWithoutLabels
-from suite.tasks.task import UNSCORED, Batch
+from bakeoff.suite.tasks.pretraining.windows import TextsWithoutLabels
+from bakeoff.suite.tasks.task import UNSCORED, Batch
 
 LENGTH = 24
 KINDS = (

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from suite.tasks.data_order import RandomStream, Whole
-from suite.tasks.pretraining.masking import Chosen, Masking
+from bakeoff.suite.tasks.data_order import RandomStream, Whole
+from bakeoff.suite.tasks.pretraining.masking import Chosen, Masking
 
 MASK, OTHERS = 2, range(5, 105)
 

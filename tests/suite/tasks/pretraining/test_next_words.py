@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models import build_model
-from models.interface import INPUTS, prefix_length
-from models.model_spec import ModelSpec
-from suite.tasks.pretraining.corpora import BEGIN, NUM_SYMBOLS
-from suite.tasks.pretraining.next_words import DefinitionsNext, DefinitionsPrefix
-from suite.tasks.task import UNSCORED
+from bakeoff.models import build_model
+from bakeoff.models.interface import INPUTS, prefix_length
+from bakeoff.models.model_spec import ModelSpec
+from bakeoff.suite.tasks.pretraining.corpora import BEGIN, NUM_SYMBOLS
+from bakeoff.suite.tasks.pretraining.next_words import DefinitionsNext, DefinitionsPrefix
+from bakeoff.suite.tasks.task import UNSCORED
 
 LENGTH = 13
 

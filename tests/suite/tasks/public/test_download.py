@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from suite.commands import data
-from suite.errors import DONE, UNAVAILABLE, USAGE, exit_code_of
-from suite.tasks import data_files
-from suite.tasks.public.download import FetchUnavailable, fetch, unpack
-from suite.tasks.public.sets import PUBLIC_SETS, PublicSet, public_set, source_of
-from suite.tasks.task import TaskError
+from bakeoff.suite.commands import data
+from bakeoff.suite.errors import DONE, UNAVAILABLE, USAGE, exit_code_of
+from bakeoff.suite.tasks import data_files
+from bakeoff.suite.tasks.public.download import FetchUnavailable, fetch, unpack
+from bakeoff.suite.tasks.public.sets import PUBLIC_SETS, PublicSet, public_set, source_of
+from bakeoff.suite.tasks.task import TaskError
 from tests.suite.fake_server import http_server
 
 CONTENT = bytes(range(256)) * 8_000

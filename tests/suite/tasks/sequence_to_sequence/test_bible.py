@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from suite.tasks.bases.subwords import END, PADDING, START
-from suite.tasks.bases.translation import Pairs
-from suite.tasks.sequence_to_sequence import bible
-from suite.tasks.sequence_to_sequence.bible import LANGUAGES, BibleEnDe, read_parts, split_of
-from suite.tasks.task import UNSCORED, TaskError
+from bakeoff.suite.tasks.bases.subwords import END, PADDING, START
+from bakeoff.suite.tasks.bases.translation import Pairs
+from bakeoff.suite.tasks.sequence_to_sequence import bible
+from bakeoff.suite.tasks.sequence_to_sequence.bible import (
+    LANGUAGES,
+    BibleEnDe,
+    read_parts,
+    split_of,
+)
+from bakeoff.suite.tasks.task import UNSCORED, TaskError
 
 LENGTH = 48
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from suite.tasks.sequence_to_sequence.digits import (
+from bakeoff.suite.tasks.sequence_to_sequence.digits import (
     END,
     PADDING,
     START,
@@ -15,8 +15,8 @@ from suite.tasks.sequence_to_sequence.digits import (
     Reversal,
     Sorting,
 )
-from suite.tasks.task import UNSCORED, Task
-from suite.training.engines.engine import evaluate_in_parts
+from bakeoff.suite.tasks.task import UNSCORED, Task
+from bakeoff.suite.training.engines.engine import evaluate_in_parts
 from tests.suite.writers import Successor
 
 ORDERS: dict[type[Task], Callable[[list[int]], list[int]]] = {

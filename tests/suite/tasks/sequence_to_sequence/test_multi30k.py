@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.tasks import data_files
-from suite.tasks.bases import translation
-from suite.tasks.bases.subwords import END, UNKNOWN
-from suite.tasks.data_files import is_absent, refuse_damaged
-from suite.tasks.sequence_to_sequence import multi30k
-from suite.tasks.sequence_to_sequence.multi30k import (
+from bakeoff.suite.tasks import data_files
+from bakeoff.suite.tasks.bases import translation
+from bakeoff.suite.tasks.bases.subwords import END, UNKNOWN
+from bakeoff.suite.tasks.data_files import is_absent, refuse_damaged
+from bakeoff.suite.tasks.sequence_to_sequence import multi30k
+from bakeoff.suite.tasks.sequence_to_sequence.multi30k import (
     FILES,
     Multi30kDeEn,
     Multi30kEnDe,
     read_captions,
 )
-from suite.tasks.task import UNSCORED, TaskError
+from bakeoff.suite.tasks.task import UNSCORED, TaskError
 
 Put = Callable[..., None]
 TRAINING = {

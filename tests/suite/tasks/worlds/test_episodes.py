@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from models.interface import ACTIONS, INPUTS, RETURNS, TIMES
-from suite.tasks.data_order import RandomStream
-from suite.tasks.registry import build_task, task_class
-from suite.tasks.task import UNSCORED
-from suite.tasks.worlds.episodes import draw_windows, windows
-from suite.tasks.worlds.world_task import LEVELS, NUM_EPISODES, WorldTask, asked_of
+from bakeoff.models.interface import ACTIONS, INPUTS, RETURNS, TIMES
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.registry import build_task, task_class
+from bakeoff.suite.tasks.task import UNSCORED
+from bakeoff.suite.tasks.worlds.episodes import draw_windows, windows
+from bakeoff.suite.tasks.worlds.world_task import LEVELS, NUM_EPISODES, WorldTask, asked_of
 
 WORLDS = ("corridor", "windy_grid", "cart_pole")
 every_world = pytest.mark.parametrize("world", WORLDS)

@@ -5,18 +5,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.interface import ACTIONS, INPUTS, RETURNS, TIMES
-from suite.probes.probe import task_metric
-from suite.probes.quality import Quality
-from suite.tasks.batch import joined
-from suite.tasks.registry import build_task
-from suite.tasks.task import Batch
-from suite.tasks.worlds import playing
-from suite.tasks.worlds.playing import AskedAndGot, ReturnGot, WorldMetric, play
-from suite.tasks.worlds.windy_grid import WEST
-from suite.tasks.worlds.world import World
-from suite.tasks.worlds.world_task import LEVELS, WorldTask
-from suite.training.engines.engine import evaluate, evaluate_in_parts, score_batch
+from bakeoff.models.interface import ACTIONS, INPUTS, RETURNS, TIMES
+from bakeoff.suite.probes.probe import task_metric
+from bakeoff.suite.probes.quality import Quality
+from bakeoff.suite.tasks.batch import joined
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import Batch
+from bakeoff.suite.tasks.worlds import playing
+from bakeoff.suite.tasks.worlds.playing import AskedAndGot, ReturnGot, WorldMetric, play
+from bakeoff.suite.tasks.worlds.windy_grid import WEST
+from bakeoff.suite.tasks.worlds.world import World
+from bakeoff.suite.tasks.worlds.world_task import LEVELS, WorldTask
+from bakeoff.suite.training.engines.engine import evaluate, evaluate_in_parts, score_batch
 
 LENGTH = 5
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from suite.tasks.data_order import RandomStream
-from suite.tasks.worlds.cart_pole import CART_POLE, CartPole
-from suite.tasks.worlds.corridor import CORRIDOR, LEFT, RIGHT, USE
-from suite.tasks.worlds.episodes import Episodes, play_out
-from suite.tasks.worlds.windy_grid import DOWN, EAST, UP, WEST, WINDY_GRID
-from suite.tasks.worlds.world import NUM_CHANCES, PLAYERS, Moved, World, draw_chances
+from bakeoff.suite.tasks.data_order import RandomStream
+from bakeoff.suite.tasks.worlds.cart_pole import CART_POLE, CartPole
+from bakeoff.suite.tasks.worlds.corridor import CORRIDOR, LEFT, RIGHT, USE
+from bakeoff.suite.tasks.worlds.episodes import Episodes, play_out
+from bakeoff.suite.tasks.worlds.windy_grid import DOWN, EAST, UP, WEST, WINDY_GRID
+from bakeoff.suite.tasks.worlds.world import NUM_CHANCES, PLAYERS, Moved, World, draw_chances
 
 WORLDS = {"corridor": CORRIDOR, "windy_grid": WINDY_GRID, "cart_pole": CART_POLE}
 # The mean return of each player over very many episodes, as in the module docstrings.

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from suite.errors import CaptureFailed
+from bakeoff.suite.errors import CaptureFailed
 
 Operation = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], Any]
 
@@ -47,7 +47,7 @@ class Tape(TorchDispatchMode):
 
 
 def recorded(work: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """Record a step after its warm-up; replaces `suite.training.engines.recording.on_gpu`."""
+    """Record a step after its warm-up; replaces `engines.recording.on_gpu`."""
     for _ in range(3):
         work()
     try:

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from models import build_mixer
-from suite.events import Condition
-from suite.tasks.registry import build_task
-from suite.training.engines import attention_choice, recording
-from suite.training.engines.attention_choice import AttentionChoice
-from suite.training.engines.local import LocalEngine
-from suite.training.loop import Exercise, train_resuming
+from bakeoff.models import build_mixer
+from bakeoff.suite.events import Condition
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.training.engines import attention_choice, recording
+from bakeoff.suite.training.engines.attention_choice import AttentionChoice
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.loop import Exercise, train_resuming
 from tests.suite.toy import training
 from tests.suite.training.engines import tape
 from tests.suite.training.engines.test_recording import LENGTH, TEXT, built

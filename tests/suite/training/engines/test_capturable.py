@@ -17,23 +17,30 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import ARCHITECTURES, MIXERS, ModelSpec, architecture_class, build_model, mixer_class
-from models.interface import INPUTS, Interface
-from suite.planning.loader import shipped
-from suite.planning.plan import plan
-from suite.probes.probe import exercise, initial_model
-from suite.schema import Training
-from suite.tasks.bases.generated import GeneratedTask
-from suite.tasks.registry import TASKS, build_task, task_class
-from suite.tasks.task import Batch, Task
-from suite.training.augmentation import training_batch
-from suite.training.engines.capturable import (
+from bakeoff.models import (
+    ARCHITECTURES,
+    MIXERS,
+    ModelSpec,
+    architecture_class,
+    build_model,
+    mixer_class,
+)
+from bakeoff.models.interface import INPUTS, Interface
+from bakeoff.suite.planning.loader import shipped
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.probe import exercise, initial_model
+from bakeoff.suite.schema import Training
+from bakeoff.suite.tasks.bases.generated import GeneratedTask
+from bakeoff.suite.tasks.registry import TASKS, build_task, task_class
+from bakeoff.suite.tasks.task import Batch, Task
+from bakeoff.suite.training.augmentation import training_batch
+from bakeoff.suite.training.engines.capturable import (
     NotCapturable,
     refusing_what_no_graph_holds,
     why_not_captured,
 )
-from suite.training.engines.local import LocalEngine
-from suite.training.engines.recording import why_eager
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.engines.recording import why_eager
 from tests.models.small_models import LENGTH, SYMBOLS, inputs, is_built, spec
 from tests.suite.toy import FirstToken, training
 

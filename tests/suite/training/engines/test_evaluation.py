@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.decoding import Decoder
-from suite.tasks.images.fashion_mnist import FashionMnistPatches
-from suite.tasks.mqar import MqarSmall
-from suite.tasks.parity import Parity
-from suite.tasks.sequence_metrics import SequenceMetric
-from suite.tasks.sequence_to_sequence.digits import END, Reversal
-from suite.tasks.task import UNSCORED
-from suite.training.engines.engine import evaluate, evaluate_in_parts, score_batch
+from bakeoff.models.decoding import Decoder
+from bakeoff.suite.tasks.images.fashion_mnist import FashionMnistPatches
+from bakeoff.suite.tasks.mqar import MqarSmall
+from bakeoff.suite.tasks.parity import Parity
+from bakeoff.suite.tasks.sequence_metrics import SequenceMetric
+from bakeoff.suite.tasks.sequence_to_sequence.digits import END, Reversal
+from bakeoff.suite.tasks.task import UNSCORED
+from bakeoff.suite.training.engines.engine import evaluate, evaluate_in_parts, score_batch
 from tests.suite.writers import Successor, counted
 
 

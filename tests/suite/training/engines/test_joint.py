@@ -10,21 +10,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout
 
-from models import ModelSpec, build_model
-from models.interface import Outputs
-from suite.schema import Parallel
-from suite.tasks.batch import Batch
-from suite.tasks.emoji.emoji_pairs import LENGTH, EmojiPairs
-from suite.training.engines.engine import Engine
-from suite.training.engines.joint import (
+from bakeoff.models import ModelSpec, build_model
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.schema import Parallel
+from bakeoff.suite.tasks.batch import Batch
+from bakeoff.suite.tasks.emoji.emoji_pairs import LENGTH, EmojiPairs
+from bakeoff.suite.training.engines.engine import Engine
+from bakeoff.suite.training.engines.joint import (
     divided,
     first_pass,
     joined,
     loss_and_gradients,
     second_pass,
 )
-from suite.training.engines.local import LocalEngine
-from suite.training.engines.sharded import ShardedEngine
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.engines.sharded import ShardedEngine
 from tests.suite.toy import training
 from tests.suite.training.engines.pair import on_two_workers
 

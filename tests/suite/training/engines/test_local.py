@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models.interface import PENALTY, Outputs
-from suite.tasks.mqar import MqarSmall
-from suite.tasks.sequence_to_sequence.digits import Reversal
-from suite.tasks.task import UNSCORED, Batch
-from suite.training.engines.local import LocalEngine
-from suite.training.recipes import learning_rate_factor
+from bakeoff.models.interface import PENALTY, Outputs
+from bakeoff.suite.tasks.mqar import MqarSmall
+from bakeoff.suite.tasks.sequence_to_sequence.digits import Reversal
+from bakeoff.suite.tasks.task import UNSCORED, Batch
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.recipes import learning_rate_factor
 from tests.suite.toy import FirstToken, Reader, training
 from tests.suite.writers import GruPair, Penalised
 

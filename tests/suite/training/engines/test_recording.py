@@ -10,19 +10,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import ModelSpec, build_model
-from models.interface import Outputs
-from suite.errors import CaptureFailed
-from suite.events import Condition, RunAgainEagerly, Started
-from suite.execution.trial import run_measuring
-from suite.schema import Point, Resources, Training
-from suite.tasks.emoji.emoji_scenes import LENGTH as SCENE
-from suite.tasks.emoji.emoji_scenes import EmojiScenes
-from suite.tasks.registry import build_task
-from suite.tasks.task import Batch, Task
-from suite.training.engines import recording
-from suite.training.engines.local import LocalEngine
-from suite.training.loop import Exercise, train_resuming
+from bakeoff.models import ModelSpec, build_model
+from bakeoff.models.interface import Outputs
+from bakeoff.suite.errors import CaptureFailed
+from bakeoff.suite.events import Condition, RunAgainEagerly, Started
+from bakeoff.suite.execution.trial import run_measuring
+from bakeoff.suite.schema import Point, Resources, Training
+from bakeoff.suite.tasks.emoji.emoji_scenes import LENGTH as SCENE
+from bakeoff.suite.tasks.emoji.emoji_scenes import EmojiScenes
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.task import Batch, Task
+from bakeoff.suite.training.engines import recording
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.loop import Exercise, train_resuming
 from tests.suite.heads_sweep import HeadsSweep
 from tests.suite.toy import NUM_SYMBOLS, FirstToken, Reader, training
 from tests.suite.training.engines import tape

@@ -10,19 +10,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models import ModelSpec, build_model
-from suite.events import Finished
-from suite.execution.trial import run_trial
-from suite.planning.plan import plan
-from suite.schema import Resources, Status, Training, Trial
-from suite.spec import vary
-from suite.tasks.registry import build_task
-from suite.tasks.sequence_to_sequence.digits import Reversal
-from suite.tasks.task import Task
-from suite.training.engines import runtimes
-from suite.training.engines.local import LocalEngine
-from suite.training.engines.runtimes import NoRuntime, prepared
-from suite.training.recipes import at_precision
+from bakeoff.models import ModelSpec, build_model
+from bakeoff.suite.events import Finished
+from bakeoff.suite.execution.trial import run_trial
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Resources, Status, Training, Trial
+from bakeoff.suite.spec import vary
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.tasks.sequence_to_sequence.digits import Reversal
+from bakeoff.suite.tasks.task import Task
+from bakeoff.suite.training.engines import runtimes
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.engines.runtimes import NoRuntime, prepared
+from bakeoff.suite.training.recipes import at_precision
 from tests.suite.families import TASKS, family_ablation, hold_out_few
 from tests.suite.toy import Reader, training
 from tests.suite.writers import GruPair

@@ -12,18 +12,18 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from models import ModelSpec, build_model
-from suite.events import TrainedState, TrialRemark
-from suite.schema import Parallel, Point
-from suite.tasks.shakespeare_characters import ShakespeareCharacters
-from suite.tasks.task import Batch, Split
-from suite.training import loop as training_module
-from suite.training import tensor_io as atomic_files
-from suite.training.checkpoint import MANIFEST, Checkpointer, write_manifest
-from suite.training.engines import sharded
-from suite.training.engines.local import LocalEngine
-from suite.training.engines.sharded import NoDeepSpeed, ShardedEngine
-from suite.training.loop import Exercise, train, train_resuming
+from bakeoff.models import ModelSpec, build_model
+from bakeoff.suite.events import TrainedState, TrialRemark
+from bakeoff.suite.schema import Parallel, Point
+from bakeoff.suite.tasks.shakespeare_characters import ShakespeareCharacters
+from bakeoff.suite.tasks.task import Batch, Split
+from bakeoff.suite.training import loop as training_module
+from bakeoff.suite.training import tensor_io as atomic_files
+from bakeoff.suite.training.checkpoint import MANIFEST, Checkpointer, write_manifest
+from bakeoff.suite.training.engines import sharded
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.engines.sharded import NoDeepSpeed, ShardedEngine
+from bakeoff.suite.training.loop import Exercise, train, train_resuming
 from tests.suite.toy import training
 from tests.suite.training.engines.pair import no_pickle, on_two_workers
 

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.errors import CheckpointError
-from suite.training.engines.sharded_checkpoint import read_tree, tensors_in, write_tree
+from bakeoff.suite.errors import CheckpointError
+from bakeoff.suite.training.engines.sharded_checkpoint import read_tree, tensors_in, write_tree
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 NESTS = st.recursive(

@@ -13,21 +13,21 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from models.decoding import Decoder
-from suite.events import Checkpoints, TrialRemark
-from suite.planning.plan import plan
-from suite.probes.quality import Quality
-from suite.schema import Measurement, Parallel, Point, Training
-from suite.spec import vary
-from suite.tasks.sequence_metrics import SequenceMetric
-from suite.tasks.sequence_to_sequence.digits import END, Reversal
-from suite.tasks.task import Batch, Split, Task
-from suite.training.checkpoint import checkpointer_for
-from suite.training.engines.engine import Engine
-from suite.training.engines.local import LocalEngine
-from suite.training.engines.sharded import ShardedEngine
-from suite.training.tensor_io import read_tensors
-from suite.training.weights import FINAL
+from bakeoff.models.decoding import Decoder
+from bakeoff.suite.events import Checkpoints, TrialRemark
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.quality import Quality
+from bakeoff.suite.schema import Measurement, Parallel, Point, Training
+from bakeoff.suite.spec import vary
+from bakeoff.suite.tasks.sequence_metrics import SequenceMetric
+from bakeoff.suite.tasks.sequence_to_sequence.digits import END, Reversal
+from bakeoff.suite.tasks.task import Batch, Split, Task
+from bakeoff.suite.training.checkpoint import checkpointer_for
+from bakeoff.suite.training.engines.engine import Engine
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.engines.sharded import ShardedEngine
+from bakeoff.suite.training.tensor_io import read_tensors
+from bakeoff.suite.training.weights import FINAL
 from tests.suite.families import STARTS, TASKS, family_ablation, hold_out_few
 from tests.suite.toy import training
 from tests.suite.training.engines.pair import no_pickle, on_two_workers

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from models import Input
-from suite.schema import Parallel
-from suite.tasks.registry import build_task
-from suite.training.engines.engine import Engine
-from suite.training.engines.local import LocalEngine
-from suite.training.engines.sharded import ShardedEngine
+from bakeoff.models import Input
+from bakeoff.suite.schema import Parallel
+from bakeoff.suite.tasks.registry import build_task
+from bakeoff.suite.training.engines.engine import Engine
+from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.engines.sharded import ShardedEngine
 from tests.models.small_models import build, spec
 from tests.suite.toy import training
 from tests.suite.training.engines.pair import on_two_workers
