@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-NAME = "bakeoff"  # of the package
+NAME = "bakeoff"
 PACKAGE = Path(__file__).parents[1]
 # In a checkout, the folders of the package are links to folders of the repository.
 _FOLDERS = tuple(

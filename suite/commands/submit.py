@@ -88,8 +88,7 @@ def _show(spec: JobSpec, bundle: CodeBundle) -> int:
     print(f"command:    {spec.command}")
     print(f"trials:     {len(spec.trial_ids)}")
     print(f"results:    {spec.place} on the head")
-    for package in bundle.packages:
-        print(f"package:    {package}")
+    print(f"package:    {bundle.package}")
     for file, num_bytes in bundle.sizes().items():
         print(f"file:       {file} ({number_of(num_bytes, 'byte')})")
     print("the cluster was not asked whether it can run the trials; no other files are sent")

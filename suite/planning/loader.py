@@ -227,7 +227,11 @@ def _in_words(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         return f"{error.title}: {'.'.join(map(str, first['loc']))}: {first['msg']}."
-    return str(error) if isinstance(error, SpecError) else words_of(error)
+    said = str(error) if isinstance(error, SpecError) else words_of(error)
+    missing = (getattr(error, "name", None) or "").partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and missing in ("models", "reports", "ablations"):
+        return f"{said}. Bakeoff's own package of this name is now `{NAME}.{missing}`."
+    return said
 
 
 def _the_ablation(module: ModuleType, path: Path) -> Ablation:

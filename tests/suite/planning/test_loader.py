@@ -2,6 +2,7 @@
 
 import importlib.util
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,12 @@ def test_a_module_that_the_file_does_not_import_hides_nothing(
 ) -> None:
     (tmp_path / "filelock.py").write_text("1 / 0")
     assert find(str(write_ablation()))
+
+
+def test_a_former_package_is_named_by_its_present_name(
+    write_ablation: WriteAblation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if "site-packages" in entry])
+    path = write_ablation()
+    path.write_text(f"from models import Mixer\n{path.read_text()}")
+    assert _refusal(path).endswith("Bakeoff's own package of this name is now `bakeoff.models`.")
