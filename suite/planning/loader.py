@@ -74,7 +74,7 @@ class LoadedAblation:
 
 def shipped() -> dict[str, Path]:
     """Return name -> file of every shipped ablation, without importing any."""
-    files = sorted((PACKAGE / "ablations").glob("*.py"))
+    files = sorted((PACKAGE / "ablations").resolve().glob("*.py"))
     return {p.stem: p for p in files if not p.name.startswith("_")}
 
 

@@ -185,9 +185,9 @@ def test_a_job_gets_packages_and_files_and_nothing_of_the_environment(
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN", "s3cret")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "s3cret")
-    bundle = CodeBundle((Path("/a/suite"), Path("/a/models")), tmp_path, ("heads",))
+    bundle = CodeBundle(Path("/a/bakeoff"), tmp_path, ("heads",))
     found = bundle.runtime_env()
-    assert found["py_modules"] == ["/a/suite", "/a/models"]
+    assert found["py_modules"] == ["/a/bakeoff"]
     assert found["working_dir"] == str(tmp_path)
     assert found["env_vars"]["BAKEOFF_COMMIT"] == commit()
     assert int(found["env_vars"]["RAY_JOB_STOP_WAIT_TIME_S"]) >= 60

@@ -50,11 +50,11 @@ def test_the_same_sweep_has_one_id_and_another_sweep_another() -> None:
     assert len({SWEEP.first_id, *(other.first_id for other in others)}) == 6
 
 
-def test_all_trials_of_all_plans_are_in_it_once_and_sorted() -> None:
+def test_all_trials_of_all_plans_are_in_it_once_and_sorted(tmp_path: Path) -> None:
     options = SubmitOptions(
         scale="quick", seeds=None, out=Path("out"), tracking_uri=None, settings=("steps=9",)
     )
-    bundle = CodeBundle((), Path(), SWEEP.names)
+    bundle = CodeBundle(tmp_path, tmp_path, SWEEP.names)
     plans = [plan(make_ablation(), seeds=number) for number in (5, 3)]
     sweeps = [_job_spec(some, bundle, options) for some in (plans, plans[::-1])]
     assert list(sweeps[0].trial_ids) == sorted({trial.trial_id for trial in plans[0].trials})
