@@ -71,9 +71,10 @@ class _RecordingFinder(MetaPathFinder):
         top = fullname.partition(".")[0]
         if top == NAME or top in sys.stdlib_module_names:
             return None
-        if fullname == FORMER_NAME:  # a user's module takes precedence over the alias
-            path = [entry for entry in sys.path if not _holds_alias(entry)]
-        spec = PathFinder.find_spec(fullname, path, target)
+        if fullname == FORMER_NAME:
+            spec = _on_path(fullname)
+        else:
+            spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or type(spec.loader) is not SourceFileLoader or not spec.origin:
             return None
         if is_installed(spec.origin):
@@ -82,9 +83,15 @@ class _RecordingFinder(MetaPathFinder):
         return spec
 
 
-def _holds_alias(entry: str) -> bool:
-    spec = PathFinder.find_spec(FORMER_NAME, [entry])
-    return bool(spec and spec.origin and is_installed(spec.origin))
+def _on_path(name: str) -> ModuleSpec | None:
+    """Find a module; one of the user's takes precedence over the former name of this package."""
+    if name != FORMER_NAME:
+        return importlib.util.find_spec(name)
+    for entry in sys.path:
+        spec = PathFinder.find_spec(name, [entry])
+        if spec and spec.origin and not is_installed(spec.origin):
+            return spec
+    return None
 
 
 @contextmanager
@@ -308,7 +315,7 @@ def _spec_of(name: str) -> ModuleSpec | None:
         folders = above.submodule_search_locations if above else None
         return None if folders is None else PathFinder.find_spec(name, list(folders))
     try:
-        return importlib.util.find_spec(name) if name else None
+        return _on_path(name) if name else None
     except (ImportError, ValueError):
         return None
 
@@ -579,7 +586,7 @@ def _refuse_elsewhere(folder: Path, top: str, importer: Path) -> None:
 def _origin(top: str) -> str:
     """Return where Python finds the module; empty for a folder without ``__init__.py``."""
     module = sys.modules.get(top)
-    spec = importlib.util.find_spec(top) if module is None else getattr(module, "__spec__", None)
+    spec = _on_path(top) if module is None else getattr(module, "__spec__", None)
     if spec is None or spec.origin is None:
         return ""
     return str(spec.origin) if spec.has_location else "Python's own module"

@@ -172,3 +172,16 @@ def test_a_former_package_is_named_by_its_present_name(
     path = write_ablation()
     path.write_text(f"from models import Mixer\n{path.read_text()}")
     assert _refusal(path).endswith("Bakeoff's own package of this name is now `bakeoff.models`.")
+
+
+def test_a_users_module_takes_precedence_over_the_installed_alias(
+    write_ablation: WriteAblation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "lib" / "site-packages"
+    installed.mkdir(parents=True)
+    (installed / "suite.py").write_text((Path(__file__).parents[3] / "suite.py").read_text())
+    monkeypatch.setattr(sys, "path", [str(installed), *sys.path])
+    path = write_ablation(tasks="TASKS")
+    (path.parent / "suite.py").write_text('TASKS = ["parity"]')
+    path.write_text(f"from suite import TASKS\n{path.read_text()}")
+    assert find(str(path)).ablation.tasks == ("parity",)
