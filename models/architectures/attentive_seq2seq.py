@@ -43,18 +43,17 @@ Fast form: `torch.nn.LSTM`, by `read_padded` if a source is padded; loops over t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
-from bakeoff.models.architecture import LOOP, Architecture
+from bakeoff.models.architecture import LOOP
+from bakeoff.models.architectures.encoder_decoder import EncoderDecoder
 from bakeoff.models.embedding import TokenEmbedding
 from bakeoff.models.errors import ModelError
 from bakeoff.models.initialisation import Initialisation, PartSeeds, linear_map, redraw
-from bakeoff.models.interface import Answer, InputKind
 from bakeoff.models.kernels.alignment import Alignment, Reach, Score, Source
 from bakeoff.models.kernels.gated_unit import GatedUnit, TorchUnit, Turn, real_first
 from bakeoff.models.kernels.recurrence import read_padded
@@ -79,16 +78,11 @@ class AttentiveState:
     num_tokens: int = 0
 
 
-class AttentiveSeq2Seq(Architecture):
+class AttentiveSeq2Seq(EncoderDecoder):
     """Target and source -> logits `[batch, time, output_size]`, by recurrences and attention."""
 
     name = "attentive_seq2seq"
     takes = ("dim", "depth")
-    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {
-        "inputs": ("tokens",),
-        "context": ("tokens",),
-    }
-    answers: ClassVar[tuple[Answer, ...]] = ("sequence",)
     config: Config
 
     @dataclass(frozen=True, kw_only=True)
@@ -166,24 +160,10 @@ class AttentiveSeq2Seq(Architecture):
         """Redraw the linear maps by the configured initialisation."""
         redraw(self, self.config.initialisation, seeds)
 
-    def forward(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+    def decoded(
+        self, inputs: Tensor, mask: Tensor | None, context: Tensor, context_mask: Tensor | None
     ) -> Tensor:
-        """Return the logits of the token after each target token, `[batch, time, output_size]`.
-
-        Args:
-            inputs: The target, `[batch, time]`, which begins with a start symbol.
-            mask: `[batch, time]`, True at real tokens, or None if all are real.
-            context: The source, `[batch, time2]`.
-            context_mask: `[batch, time2]`, True at real tokens, or None if all are real.
-
-        Raises:
-            ModelError: There is no source.
-        """
+        """Return the logits, `[batch, time, output_size]`."""
         features, _ = self._read(inputs, mask, context, context_mask)
         logits: Tensor = self.head(features)
         return logits
@@ -210,10 +190,9 @@ class AttentiveSeq2Seq(Architecture):
         self, inputs: Tensor, mask: Tensor | None, context: Tensor | None, real: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return the head's input and the weights, with the real source tokens first."""
-        if context is None:
-            raise ModelError(f"{self.name} needs a context: the source")
         target = self.embedding(inputs, mask)
-        features, weights, _ = self.network(target, self.encode(context, real))
+        source = self.encode(self.source_of(context), real)
+        features, weights, _ = self.network(target, source)
         return features, weights
 
     def encode(self, context: Tensor, context_mask: Tensor | None = None) -> AttentiveState:
@@ -226,15 +205,6 @@ class AttentiveSeq2Seq(Architecture):
         embedded = self.source_embedding(tokens, is_real).masked_fill(~is_real.unsqueeze(-1), 0)
         return self.network.encode(embedded, is_real, is_padded=True)
 
-    def initial_state(self, batch: int, encoded: AttentiveState) -> AttentiveState:
-        """Return the state before the first token of each target.
-
-        Args:
-            batch: Number of sequences.
-            encoded: Their sources, from `encode`.
-        """
-        return encoded
-
     def step(self, tokens: Tensor, state: AttentiveState) -> tuple[Tensor, AttentiveState]:
         """Read one token `[batch]` of each target; see `LanguageModel.step`."""
         features, _, after = self.network(self.embedding(tokens.unsqueeze(1)), state)
@@ -242,8 +212,7 @@ class AttentiveSeq2Seq(Architecture):
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Return the FLOPs; the source has its maximum length unless one is given."""
-        longest = self.spec.others["context"].length
-        source = longest if context_length is None else context_length
+        source = self.source_length(context_length)
         head = 2.0 * batch * length * self.head.weight.numel()
         return self.network.flops(length, batch, source) + head
 

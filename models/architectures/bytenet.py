@@ -26,18 +26,16 @@ The step form keeps the inputs of each convolution that later steps read again.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bakeoff.models.architecture import Architecture
+from bakeoff.models.architectures.encoder_decoder import EncoderDecoder
 from bakeoff.models.errors import ModelError
 from bakeoff.models.initialisation import PartSeeds
-from bakeoff.models.interface import Answer, InputKind
 from bakeoff.models.mixer import without_padding
 from bakeoff.models.model_spec import whole_numbers
 
@@ -57,16 +55,11 @@ class ByteNetState:
     source: Tensor
 
 
-class ByteNet(Architecture):
+class ByteNet(EncoderDecoder):
     """Target `[batch, time]` and source `[batch, time2]` -> logits `[batch, time, output_size]`."""
 
     name = "bytenet"
     takes = ("dim", "depth")
-    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {
-        "inputs": ("tokens",),
-        "context": ("tokens",),
-    }
-    answers: ClassVar[tuple[Answer, ...]] = ("sequence",)
     config: Config
 
     @dataclass(frozen=True, kw_only=True)
@@ -122,16 +115,10 @@ class ByteNet(Architecture):
                 )
         return blocks
 
-    def forward(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+    def decoded(
+        self, inputs: Tensor, mask: Tensor | None, context: Tensor, context_mask: Tensor | None
     ) -> Tensor:
-        """Return the logits of the token after each target token; see `Translator.forward`."""
-        if context is None:
-            raise ModelError(f"{self.name} needs a context: the source")
+        """Return the logits, `[batch, time, output_size]`."""
         source = self.encode(context, context_mask)
         missing = max(0, inputs.shape[1] - source.shape[1])
         columns = functional.pad(source, (0, 0, 0, missing))[:, : inputs.shape[1]]
@@ -188,8 +175,7 @@ class ByteNet(Architecture):
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Return the FLOPs; the source has its maximum length unless one is given."""
-        longest = self.spec.others["context"].length
-        source = longest if context_length is None else context_length
+        source = self.source_length(context_length)
         places, dim, half = max(source, self._places(source)), self.spec.dim, self.spec.dim // 2
         blocks = self.spec.depth * 2 * (2 * dim * half + self.config.kernel_size * half * half)
         ends = 2 * (2 * dim * dim + dim * self.spec.output_size)

@@ -32,16 +32,15 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bakeoff.models.architecture import Architecture
+from bakeoff.models.architectures.encoder_decoder import EncoderDecoder
 from bakeoff.models.errors import ModelError
 from bakeoff.models.initialisation import PartSeeds
-from bakeoff.models.interface import Answer, InputKind
 from bakeoff.models.mixer import without_padding
 from bakeoff.models.positions.absolute import LearnedPosition
 
@@ -101,16 +100,11 @@ class ConvDecodingState:
     maps: DecoderMaps
 
 
-class ConvSeq2Seq(Architecture):
+class ConvSeq2Seq(EncoderDecoder):
     """Target `[batch, time]` and source `[batch, time2]` -> logits `[batch, time, output_size]`."""
 
     name = "conv_seq2seq"
     takes = ("dim", "depth")
-    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {
-        "inputs": ("tokens",),
-        "context": ("tokens",),
-    }
-    answers: ClassVar[tuple[Answer, ...]] = ("sequence",)
     config: Config
 
     @dataclass(frozen=True, kw_only=True)
@@ -203,15 +197,11 @@ class ConvSeq2Seq(Architecture):
             leave = self._linear()
         return nn.ModuleDict({"enter": enter, "convolutions": convolutions, "leave": leave})
 
-    def forward(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+    def decoded(
+        self, inputs: Tensor, mask: Tensor | None, context: Tensor, context_mask: Tensor | None
     ) -> Tensor:
-        """Return the logits of the token after each target token; see `Translator.forward`."""
-        return self._decoded(inputs, mask, context, context_mask)[0]
+        """Return the logits, `[batch, time, output_size]`."""
+        return self._with_weights(inputs, mask, context, context_mask)[0]
 
     def attention_weights(
         self,
@@ -228,14 +218,14 @@ class ConvSeq2Seq(Architecture):
         Raises:
             ModelError: The layer has no attention.
         """
-        weights = self._decoded(inputs, mask, context, context_mask)[1]
+        weights = self._with_weights(inputs, mask, context, context_mask)[1]
         if layer is None:
             return torch.stack(list(weights.values())).mean(dim=0)
         if layer not in weights:
             raise ModelError(f"{self.name}: layer={layer} attends to nothing, {[*weights]} do")
         return weights[layer]
 
-    def _decoded(
+    def _with_weights(
         self,
         inputs: Tensor,
         mask: Tensor | None,
@@ -243,9 +233,8 @@ class ConvSeq2Seq(Architecture):
         context_mask: Tensor | None,
     ) -> tuple[Tensor, dict[int, Tensor]]:
         """Return the logits, and the weights of each layer that attends."""
-        if context is None:
-            raise ModelError(f"{self.name} needs a context: the source")
-        source, maps = self.encode(context, context_mask), self._maps(lambda each: each)
+        source = self.encode(self.source_of(context), context_mask)
+        maps = self._maps(lambda each: each)
         embedded = self.dropout(self.target_embedding(inputs, mask))
         hidden, weights = maps.enter(embedded), {}
         for layer, convolution in enumerate(maps.convolutions):
@@ -322,8 +311,7 @@ class ConvSeq2Seq(Architecture):
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Return the FLOPs; the source has its maximum length unless one is given."""
-        longest = self.spec.others["context"].length
-        source = longest if context_length is None else context_length
+        source = self.source_length(context_length)
         dim, width = self.spec.dim, self.config.kernel_size
         stack = 2 * dim * dim * (2 + 2 * width * self.spec.depth)  # FLOPs per token
         attention = len(self.queries) * (2 * dim * dim + 2 * 2 * source * dim)

@@ -43,17 +43,16 @@ Fast form: `torch.nn.LSTM` and `torch.nn.GRU`, by `read_padded` if a source is p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
-from bakeoff.models.architecture import LOOP, Architecture
+from bakeoff.models.architecture import LOOP
+from bakeoff.models.architectures.encoder_decoder import EncoderDecoder
 from bakeoff.models.errors import ModelError
 from bakeoff.models.initialisation import PartSeeds
-from bakeoff.models.interface import Answer, InputKind
 from bakeoff.models.kernels.recurrence import read_padded
 from bakeoff.models.model_spec import ModelSpec
 
@@ -127,16 +126,11 @@ class ChoGRU(nn.Module):
         return x, torch.stack(last)
 
 
-class Seq2Seq(Architecture):
+class Seq2Seq(EncoderDecoder):
     """Target `[batch, time]`, source `[batch, time2]` encoded as one vector -> logits of tokens."""
 
     name = "seq2seq"
     takes = ("dim", "depth")
-    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {
-        "inputs": ("tokens",),
-        "context": ("tokens",),
-    }
-    answers: ClassVar[tuple[Answer, ...]] = ("sequence",)
     config: Config
 
     @dataclass(frozen=True, kw_only=True)
@@ -216,26 +210,10 @@ class Seq2Seq(Architecture):
         kind = nn.LSTM if self.config.cell == "lstm" else nn.GRU
         return kind(**sizes, num_layers=self.spec.depth, batch_first=True)
 
-    def forward(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+    def decoded(
+        self, inputs: Tensor, mask: Tensor | None, context: Tensor, context_mask: Tensor | None
     ) -> Tensor:
-        """Return the logits of the token after each target token, `[batch, time, output_size]`.
-
-        Args:
-            inputs: The target, `[batch, time]`, which begins with a start symbol.
-            mask: `[batch, time]`, True at real tokens, or None if all are real.
-            context: The source, `[batch, time2]`.
-            context_mask: `[batch, time2]`, True at real tokens, or None if all are real.
-
-        Raises:
-            ModelError: There is no source.
-        """
-        if context is None:
-            raise ModelError(f"{self.name} needs a context: the source")
+        """Return the logits, `[batch, time, output_size]`."""
         read = inputs if mask is None else inputs.masked_fill(~mask, 0)
         return self._read(read, self.encode(context, context_mask))[0]
 
@@ -248,10 +226,6 @@ class Seq2Seq(Architecture):
         c = torch.tanh(self.to_context(top))
         start = torch.tanh(self.to_start(c)).view(len(c), self.spec.depth, self.spec.dim)
         return SourceSummary((start, *map(torch.zeros_like, states[1:])), c)
-
-    def initial_state(self, batch: int, encoded: SourceSummary) -> SourceSummary:
-        """Return the state before the first token of each target, which is `encoded`."""
-        return encoded
 
     def step(self, tokens: Tensor, state: SourceSummary) -> tuple[Tensor, SourceSummary]:
         """Read one token `[batch]` of each target; see `LanguageModel.step`."""
@@ -292,8 +266,7 @@ class Seq2Seq(Architecture):
         Every token of the source counts, and every step of the target maps c again.
         """
         dim, depth = self.spec.dim, self.spec.depth
-        longest = self.spec.others["context"].length
-        source = longest if context_length is None else context_length
+        source = self.source_length(context_length)
         gates = 4 if self.config.cell == "lstm" else 3
         above = dim + 2 * dim * (depth - 1)  # h of the bottom layer, h and input of those above
         products = gates * dim * (source * (dim + above) + length * (self.read_size + above))

@@ -20,18 +20,17 @@ encoded, and its keys and values are computed, once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
 from bakeoff.models.architecture import StackArchitecture
+from bakeoff.models.architectures.encoder_decoder import EncoderDecoder
 from bakeoff.models.architectures.language_model import DecodingState
 from bakeoff.models.embedding import TokenEmbedding
 from bakeoff.models.errors import ModelError
 from bakeoff.models.initialisation import PartSeeds, scaled_normal
-from bakeoff.models.interface import Answer, InputKind
 from bakeoff.models.mixer import Mixer, State
 from bakeoff.models.model_spec import Knob, ModelSpec, config_from_knobs
 from bakeoff.models.registry import (
@@ -44,15 +43,10 @@ from bakeoff.models.registry import (
 from bakeoff.models.stack import Trunk
 
 
-class Translator(StackArchitecture):
+class Translator(EncoderDecoder, StackArchitecture):
     """Target `[batch, time]` and source `[batch, time2]` -> logits `[batch, time, output_size]`."""
 
     name = "translator"
-    reads: ClassVar[Mapping[str, tuple[InputKind, ...]]] = {
-        "inputs": ("tokens",),
-        "context": ("tokens",),
-    }
-    answers: ClassVar[tuple[Answer, ...]] = ("sequence",)
     config: Config
 
     @dataclass(frozen=True, kw_only=True)
@@ -140,11 +134,6 @@ class Translator(StackArchitecture):
         spec = replace(self.spec, length=source.length)
         self.encoder: Any = Trunk(spec, self.config, seeds.within("encoder"), is_causal=False)
 
-    @property
-    def longest_source(self) -> int:
-        """Length of the longest encoded source."""
-        return self.spec.others["context"].length
-
     def check_tie(self) -> None:
         """Raise if vocabularies cannot share one matrix.
 
@@ -188,26 +177,10 @@ class Translator(StackArchitecture):
         owned = {key for name in mixer_pattern(pattern) for key in knobs_of_mixer(name)}
         return {key: value for key, value in self.spec.knobs.items() if key in owned}
 
-    def forward(
-        self,
-        inputs: Tensor,
-        mask: Tensor | None = None,
-        context: Tensor | None = None,
-        context_mask: Tensor | None = None,
+    def decoded(
+        self, inputs: Tensor, mask: Tensor | None, context: Tensor, context_mask: Tensor | None
     ) -> Tensor:
-        """Return the logits of the token after each target token, `[batch, time, output_size]`.
-
-        Args:
-            inputs: The target, `[batch, time]`, which begins with a start symbol.
-            mask: `[batch, time]`, True at real tokens, or None if all are real.
-            context: The source, `[batch, time2]`.
-            context_mask: `[batch, time2]`, True at real tokens, or None if all are real.
-
-        Raises:
-            ModelError: There is no source.
-        """
-        if context is None:
-            raise ModelError(f"{self.name} needs a context: the source")
+        """Return the logits, `[batch, time, output_size]`."""
         encoded = self.encoded(context, context_mask)
         target = self.embedding(inputs, mask)
         return self._logits(self.decoder(target, mask, encoded, context_mask))
@@ -270,7 +243,7 @@ class Translator(StackArchitecture):
 
     def flops(self, length: int, batch: int = 1, context_length: int | None = None) -> float:
         """Return the FLOPs; the source has its maximum length unless one is given."""
-        source = self.longest_source if context_length is None else context_length
+        source = self.source_length(context_length)
         encoder: float = self.encoder.flops(source, batch)
         return encoder + self.flops_of_decoder(length, batch, source)
 
@@ -281,5 +254,5 @@ class Translator(StackArchitecture):
 
     def state_bytes(self, length: int, context_length: int | None = None) -> int:
         """Return the bytes of the decoder's state, its prepared keys and values included."""
-        source = self.longest_source if context_length is None else context_length
+        source = self.source_length(context_length)
         return self.decoder.state_bytes(length, source)
