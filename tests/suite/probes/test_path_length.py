@@ -60,15 +60,15 @@ def test_layers_are_those_after_which_nothing_is_new(name: str, knobs: dict[str,
 
 @every
 def test_chains_grow_as_theory_says(name: str, knobs: dict[str, Any]) -> None:
-    mixer = built(name, knobs, 64)[0]
+    mixer = built(name, knobs, 32)[0]
     chain = chain_of(mixer)
     if mixer.cost.sequential_operations == "1":
-        assert chain(64) == chain(32)
-        assert walk(chain, 64) == 1
+        assert chain(32) == chain(16)
+        assert walk(chain, 32) == 1
     else:
         assert mixer.cost.sequential_operations == "n"
-        assert chain(64) - chain(32) == 2 * (chain(32) - chain(16)) > 0
-        assert [walk(chain, length) for length in (1, 2, 7, 64)] == [1, 2, 7, 64]
+        assert chain(32) - chain(16) == 2 * (chain(16) - chain(8)) > 0
+        assert [walk(chain, length) for length in (1, 2, 7, 32)] == [1, 2, 7, 32]
 
 
 @pytest.mark.parametrize(
