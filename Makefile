@@ -23,6 +23,7 @@ slow-test: setup
 
 battery: setup
 	$(BIN)/python -m pytest -n 3 -m "battery or not (slow or bench or parity or cluster or timing or statistics)" tests/models
+	$(BIN)/python -m pytest -n 3 -m battery tests/suite
 
 # The same outputs as public implementations, with the same weights.
 parity-test: .venv/bench

@@ -7,6 +7,7 @@ since more than two Rays on one machine miss each other's deadlines.
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from collections import defaultdict
@@ -20,6 +21,11 @@ from xdist.scheduler import LoadFileScheduling
 
 ROOT = Path(__file__).parent.parent
 _NUM_LANES = 2
+
+# One thread of torch in each process that runs tests: several processes share few cores, where
+# threads that wait for one another in a loop take several times as long. What a trial is given
+# goes before this.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 class Lanes(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types here

@@ -50,7 +50,10 @@ class Subwords:
 
     def encoded(self, text: str) -> list[int]:
         """Return the symbols of a text whose words are separated by single spaces."""
-        return [symbol for word in _WORDS.findall(f" {text}") for symbol in self._of_word(word)]
+        known, symbols = self._known, list[int]()
+        for word in _WORDS.findall(f" {text}"):
+            symbols += known.get(word) or self._of_word(word)
+        return symbols
 
     def decoded(self, symbols: Sequence[int]) -> str:
         """Return the text of the symbols, ignoring padding, start and end."""
@@ -68,15 +71,15 @@ class Subwords:
         return found
 
     def _of_word(self, word: str) -> tuple[int, ...]:
-        if word not in self._known:
-            pieces = self._merged(list(word))
-            self._known[word] = tuple(self._symbols.get(piece, UNKNOWN) for piece in pieces)
+        pieces = self._merged(list(word))
+        self._known[word] = tuple(self._symbols.get(piece, UNKNOWN) for piece in pieces)
         return self._known[word]
 
     def _merged(self, pieces: list[str]) -> list[str]:
         """Return the pieces after all merges, applied in the order in which they were learnt."""
-        while pairs := set(pairwise(pieces)) & self._ranks.keys():
-            pieces = _joined(pieces, min(pairs, key=self._ranks.__getitem__))
+        ranks = self._ranks
+        while ranked := [(ranks[pair], pair) for pair in pairwise(pieces) if pair in ranks]:
+            pieces = _joined(pieces, min(ranked)[1])
         return pieces
 
 
@@ -128,10 +131,11 @@ def learnt(texts: Iterable[str], num_symbols: int) -> Subwords:
 
 def _joined(pieces: Sequence[str], pair: tuple[str, str]) -> list[str]:
     """Return the pieces with each occurrence of the pair joined, from the left."""
+    first, second = pair
     found: list[str] = []
-    at = 0
-    while at < len(pieces):
-        width = 2 if tuple(pieces[at : at + 2]) == pair else 1
-        found.append("".join(pieces[at : at + width]))
-        at += width
+    for piece in pieces:
+        if piece == second and found and found[-1] == first:
+            found[-1] = first + second
+        else:
+            found.append(piece)
     return found

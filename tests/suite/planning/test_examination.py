@@ -48,7 +48,7 @@ FAULTS = {
 }
 
 
-def spec(mixer: str, *, is_causal: bool) -> ModelSpec:
+def spec(mixer: str, *, is_causal: bool, length: int = 40) -> ModelSpec:
     return ModelSpec(
         architecture="language_model" if is_causal else "classifier",
         mixer=mixer,
@@ -56,7 +56,7 @@ def spec(mixer: str, *, is_causal: bool) -> ModelSpec:
         knobs=vars(mixer_class(mixer).Config()),
         dim=8,
         depth=2,
-        length=40,
+        length=length,
         input_kind="tokens",
         input_size=5,
         output_size=5,
@@ -81,8 +81,20 @@ def test_what_a_trait_declares_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> N
     tried(Causal, monkeypatch, is_causal=True)
 
 
-def test_no_shipped_mixer_is_refused() -> None:
-    for name in MIXERS:
-        try_own_mixer(spec(name, is_causal=False), is_padded=True)
-        if mixer_class(name).supports_causal:
-            try_own_mixer(spec(name, is_causal=True), is_padded=False)
+# By default at the first length that a mixer can have, and causal where it can be.
+SHIPPED = [
+    pytest.param(name, is_causal, length, marks=marks)
+    for name in MIXERS
+    for is_causal in ([True, False] if mixer_class(name).supports_causal else [False])
+    for length in ([40] if name == "linformer" else [8, 40])
+    for marks in (
+        [()]
+        if is_causal == mixer_class(name).supports_causal and (length == 8 or name == "linformer")
+        else [pytest.mark.battery]
+    )
+]
+
+
+@pytest.mark.parametrize(("name", "is_causal", "length"), SHIPPED)
+def test_no_shipped_mixer_is_refused(name: str, is_causal: bool, length: int) -> None:
+    try_own_mixer(spec(name, is_causal=is_causal, length=length), is_padded=not is_causal)

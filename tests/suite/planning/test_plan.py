@@ -27,6 +27,7 @@ from tests.suite.small_ablation import SCALE, WriteAblation, make_ablation
 
 TEXT, IMAGES = "shakespeare_characters", "fashion_mnist_patches"
 EVERY_PROBE = ["quality", "parameters", "flops", "step_time"]
+DIFFERENT = ("heads", "distillation", "depth_in_vision")  # cheap to plan; `make slow-test` has all
 
 PRINT_IDS = """
 import json, sys
@@ -52,6 +53,10 @@ def _ids_elsewhere(names: Iterable[str], hash_seed: str) -> dict[str, list[str]]
     return found
 
 
+def _ids_here(names: Iterable[str]) -> dict[str, list[str]]:
+    return {name: [t.trial_id for t in plan(name).trials] for name in names}
+
+
 def test_ids_are_those_of_other_processes_and_follow_a_users_source(
     write_ablation: WriteAblation, tmp_path: Path
 ) -> None:
@@ -68,15 +73,23 @@ def test_ids_are_those_of_other_processes_and_follow_a_users_source(
             axes='[vary("mixer", ["own_average:Average", "lstm"])]',
         )
     )
-    first = _ids_elsewhere([*shipped(), own], "1")
+    elsewhere = _ids_elsewhere([*DIFFERENT, own], "1")
     mixer.write_text(mixer.read_text().replace("x.cumsum", "2 * x.cumsum"))
-    second = _ids_elsewhere([*shipped(), own], "2")
-    for name in shipped():
-        assert first[name] == second[name] == [t.trial_id for t in plan(name).trials]
-    lstm = [t.trial_id for t in plan(own).trials if t.subjects[0].mixer == "lstm"]
-    unchanged = set(lstm) - _ids(plan(own), "step_time")
-    assert set(first[own]) & set(second[own]) == unchanged
+    here = _ids_here([*DIFFERENT, own])
+    for name in DIFFERENT:
+        assert elsewhere[name] == here[name]
+    planned = plan(own)
+    lstm = [t.trial_id for t in planned.trials if t.subjects[0].mixer == "lstm"]
+    unchanged = set(lstm) - _ids(planned, "step_time")
+    assert set(elsewhere[own]) & set(here[own]) == unchanged
     assert len(unchanged) == 4  # quality under three seeds, parameters
+
+
+@pytest.mark.slow
+def test_ids_of_every_shipped_ablation_are_those_of_other_processes() -> None:
+    here = _ids_here(shipped())
+    for hash_seed in ("1", "2"):
+        assert _ids_elsewhere(shipped(), hash_seed) == here
 
 
 def test_two_ablations_share_the_trials_that_both_ask_for() -> None:
@@ -250,7 +263,7 @@ scales = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scales, scales, st.sampled_from(sorted(MIXERS)), st.sampled_from(sorted(MIXERS)))
 def test_only_the_same_models_and_settings_share_an_id(
     a: dict[str, Any], b: dict[str, Any], mixer_a: str, mixer_b: str

@@ -15,6 +15,7 @@ from bakeoff.models import ModelSpec
 from bakeoff.suite.probes import decode, mixer_time, step_time
 from bakeoff.suite.probes.probe import Probe, Said, probe
 from bakeoff.suite.schema import Measurement, Parallel, Trial
+from bakeoff.suite.tasks.shakespeare_characters import ShakespeareCharacters
 from bakeoff.suite.timing.comparison import TimingComparison
 from bakeoff.suite.timing.peaks import Peaks
 from bakeoff.suite.timing.stopping import Limits
@@ -54,6 +55,13 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (decode, mixer_time, step_time):
         monkeypatch.setattr(module, "TimingComparison", comparison)
         monkeypatch.setattr(module, "peaks", lambda clock, device, precision: Peaks(5e9, 7e9))
+
+
+@pytest.fixture
+def few_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Score each of the two plays of a split on few characters."""
+    few = {"validation": 512, "test": 1_024}
+    monkeypatch.setattr(ShakespeareCharacters, "num_scored", few)
 
 
 def language_model(mixer: str = "attention", length: int = 16, **changes: Any) -> ModelSpec:

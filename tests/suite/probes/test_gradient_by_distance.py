@@ -122,6 +122,7 @@ def test_a_plain_rnn_passes_a_power_of_its_weight() -> None:
     torch.testing.assert_close(steps, torch.full_like(steps, 0.6), rtol=1e-3, atol=0)
 
 
+@pytest.mark.usefixtures("few_scored")
 def test_nothing_comes_through_a_causal_convolution_from_beyond_its_reach(tmp_path: Path) -> None:
     """Check that a kernel of size 3 reaches two tokens back, and two such layers four."""
     found = said(spec("conv", depth=2), tmp_path)
@@ -131,6 +132,7 @@ def test_nothing_comes_through_a_causal_convolution_from_beyond_its_reach(tmp_pa
         assert values[3:] == [pytest.approx(LOWEST)] * 4
 
 
+@pytest.mark.usefixtures("few_scored")
 def test_attention_is_nearly_flat_where_a_plain_rnn_falls(tmp_path: Path) -> None:
     attention, rnn = (
         said(spec(mixer), tmp_path)["initial_gradient_log10"] for mixer in ("attention", "rnn")

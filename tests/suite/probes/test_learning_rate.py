@@ -127,6 +127,7 @@ def test_an_interrupted_search_trains_nothing_twice(
     assert found[0].value == 5e-3
 
 
+@pytest.mark.usefixtures("few_scored")
 def test_it_trains_for_real_and_differs_by_rate(trial: Trial, tmp_path: Path) -> None:
     rate, *scores = searched(trial, tmp_path)
     values = [each.value for each in scores if each.value is not None]

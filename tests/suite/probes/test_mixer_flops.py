@@ -56,8 +56,9 @@ def test_a_convolution_by_hand() -> None:
 
 
 @pytest.mark.parametrize("mixer", MIXERS)
-def test_formula_and_counter_agree(mixer: str) -> None:
-    found = measured(mixer, 4096)
+@pytest.mark.parametrize("length", [256, pytest.param(4096, marks=pytest.mark.battery)])
+def test_formula_and_counter_agree(mixer: str, length: int) -> None:
+    found = measured(mixer, length)
     formula, counted = found["forward_flops"].value, found["counted_flops"].value
     assert formula is not None
     assert counted == pytest.approx(formula, rel=0.01)
@@ -79,11 +80,15 @@ def test_a_mixer_without_a_formula_is_counted() -> None:
 
 
 N, D = 40, 16
+# By default each mixer in one form only, which is causal where there is such a form.
 FORMS = [
-    (name, is_causal)
+    pytest.param(name, is_causal, marks=marks)
     for name in MIXERS
-    for is_causal in (False, True)
-    if not is_causal or mixer_class(name).supports_causal
+    for is_causal, marks in (
+        [(True, ()), (False, pytest.mark.battery)]
+        if mixer_class(name).supports_causal
+        else [(False, ())]
+    )
 ]
 
 
@@ -120,11 +125,11 @@ def test_counts_are_those_made_by_hand(work: Callable[[Tensor], object], flops: 
     assert counted_flops(Does(work), (1, N, D)) == flops
 
 
+@pytest.mark.parametrize("length", [N, pytest.param(128, marks=pytest.mark.battery)])
 @pytest.mark.parametrize(("name", "is_causal"), FORMS)
-def test_every_formula_agrees(name: str, is_causal: bool) -> None:
+def test_every_formula_agrees(name: str, is_causal: bool, length: int) -> None:
     mixer = build_mixer(name, dim=D, max_length=128, is_causal=is_causal, heads=2).eval()
-    for length in (N, 128):
-        assert counted_flops(mixer, (1, length, D)) == pytest.approx(mixer.flops(length), rel=0.01)
+    assert counted_flops(mixer, (1, length, D)) == pytest.approx(mixer.flops(length), rel=0.01)
 
 
 @pytest.mark.parametrize(("name", "is_causal"), FORMS)

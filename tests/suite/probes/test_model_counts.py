@@ -172,8 +172,15 @@ def test_an_operation_of_unknown_cost_is_a_skipped_row_that_names_it(
 STEPPING = [name for name in MIXERS if mixer_class(name).supports_step]
 
 
-@pytest.mark.parametrize("task", ["shakespeare_characters", "reversal"])
-@pytest.mark.parametrize("mixer", [*STEPPING, "gated_delta*3+attention"])
+@pytest.mark.parametrize(
+    ("mixer", "task"),
+    [
+        *((mixer, "shakespeare_characters") for mixer in STEPPING),
+        *(pytest.param(mixer, "reversal", marks=pytest.mark.battery) for mixer in STEPPING),
+        ("gated_delta*3+attention", "shakespeare_characters"),
+        ("gated_delta*3+attention", "reversal"),
+    ],
+)
 def test_the_state_is_what_a_decoding_model_keeps(mixer: str, task: str) -> None:
     found = trial(task, "state_bytes", mixer=mixer)
     (spec,) = found.subjects

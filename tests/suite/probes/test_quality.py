@@ -92,7 +92,7 @@ def test_a_model_that_is_read_otherwise_is_scored_and_not_trained(
         "baseline": Model(mixer="lsh_attention", heads=2, chunk=4, rounds=2),
         "axes": [vary("read_rounds", [None, 2, 0])],
         "tasks": ["selective_copying"],
-        "scale": {"length": 32, "steps": 20, "learning_rate": 1e-2},
+        "scale": {"length": 32, "steps": 20, "batch": 20, "learning_rate": 1e-2},
     }
     own, same, full = plan(make_ablation(**fields), seeds=1).trials
     trained = [each for each in Quality().measure(own, "cpu") if isinstance(each, Measurement)]

@@ -20,6 +20,7 @@ TRAINING = Training(
 )
 
 
+@pytest.mark.usefixtures("few_scored")
 def test_it_is_the_metric_over_batches_that_were_trained_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -35,6 +36,9 @@ SOURCES = [source for source in data_sources() if source.file and not source.is_
 MODULES = ("package_files", *(f"build_{source.name}" for source in SOURCES))
 
 
+_content = cache(data_files.read_content)
+
+
 @pytest.fixture
 def tools(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(TOOLS))
@@ -56,7 +60,7 @@ def test_every_data_set_has_a_script() -> None:
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_script_records_the_digests_of_what_ships(tools: None, source: DataSource) -> None:
     recipe = _script(source).RECIPE
-    content = data_files.read_content(source)
+    content = _content(source)
     assert recipe.file == source.file
     assert recipe.file_sha256 == source.sha256
     assert recipe.content_sha256 == hashlib.sha256(content).hexdigest()
@@ -69,7 +73,7 @@ def test_the_readme_states_every_digest_and_size(tools: None, source: DataSource
     for digest in (recipe.package_sha256, recipe.content_sha256, recipe.file_sha256):
         assert digest in readme
     assert f"{(data_files.DATA_FOLDER / source.file).stat().st_size:,}" in readme
-    assert f"{len(data_files.read_content(source)):,}" in readme
+    assert f"{len(_content(source)):,}" in readme
 
 
 @pytest.mark.parametrize("source", SOURCES)

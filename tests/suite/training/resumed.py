@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def spec(mixer: str, **knobs: object) -> ModelSpec:
         knobs=knobs,
         position="learned",
         dim=8,
-        depth=2,
+        depth=1,
         length=3,
         input_kind="tokens",
         input_size=4,
@@ -59,7 +60,7 @@ class Said:
 
 
 class Observed(FirstToken):
-    """A task that calls back before every step."""
+    """A task that calls back before every step, and is scored on a quarter of its sequences."""
 
     def __init__(self, on_step: Callable[[int], None]) -> None:
         super().__init__()
@@ -69,6 +70,9 @@ class Observed(FirstToken):
         self.num_steps += 1
         self.on_step(step)
         return super().training_batch(step, batch, seed)
+
+    def held_out(self, split, batch):
+        return islice(super().held_out(split, batch), 2)
 
 
 class Stopped(BaseException):

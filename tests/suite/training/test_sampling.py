@@ -85,7 +85,10 @@ def test_the_first_step_is_that_without_and_the_pass_before_leaves_no_trace() ->
     assert not torch.equal(called[1][2], called[2][2])
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize(
+    "name",  # the two translations differ only in their texts, which take seconds to read
+    [pytest.param(n, marks=pytest.mark.battery) if n == "bible_en_fr" else n for n in TASKS],
+)
 def test_a_task_that_reads_its_answers_says_so(name: str) -> None:
     kind = task_class(name)
     if kind.asks_for not in ("next_symbols", "sequence"):

@@ -162,7 +162,12 @@ def test_padding_and_the_end_are_no_words_wherever_they_stand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "num_steps"), [("luong", 120), ("convolutions", 120), ("translator", 250)]
+    ("name", "num_steps"),
+    [
+        ("luong", 120),
+        pytest.param("convolutions", 120, marks=pytest.mark.slow),
+        pytest.param("translator", 250, marks=pytest.mark.slow),
+    ],
 )
 def test_rows_belong_to_the_token_that_is_predicted(name: str, num_steps: int) -> None:
     """Check the rows; if off by one position, five of six links would be wrong."""

@@ -21,7 +21,7 @@ from bakeoff.suite.probes.attention.localisation import (
 )
 from bakeoff.suite.schema import Measurement
 from bakeoff.suite.tasks.batch import Batch
-from bakeoff.suite.tasks.emoji.emoji_scenes import LENGTH
+from bakeoff.suite.tasks.emoji.emoji_scenes import LENGTH, EmojiScenes
 from bakeoff.suite.tasks.registry import build_task, task_class
 from tests.suite.probes.conftest import said_after_training
 
@@ -97,7 +97,8 @@ def test_examples_are_of_the_whole_split() -> None:
     assert float(torch.stack(parts).mean()) == pytest.approx(0.5, abs=0.1)
 
 
-def test_a_trained_model_is_measured(tmp_path: Path) -> None:
+def test_a_trained_model_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EmojiScenes, "num_held_out", {"validation": 40, "test": 40})
     made = plan(
         Ablation(
             question="Where does it look?",

@@ -94,6 +94,12 @@ def of_kind(found: list[Sample], kind: str) -> list[Sample]:
     return [sample for sample in found if sample.kind == kind]
 
 
+@pytest.fixture
+def _writes_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collect, "NUM_TOKENS", 20)
+
+
+@pytest.mark.usefixtures("_writes_little")
 @pytest.mark.parametrize("mixer", MIXERS)
 def test_every_shipped_mixer_gives_what_it_has(mixer: str) -> None:
     makers = [classifier, *([language_model] if mixer_class(mixer).supports_causal else [])]
@@ -105,6 +111,7 @@ def test_every_shipped_mixer_gives_what_it_has(mixer: str) -> None:
         assert bool(of_kind(found, "text")) == (make is language_model)
 
 
+@pytest.mark.usefixtures("_writes_little")
 @pytest.mark.parametrize("position", POSITIONS)
 def test_every_shipped_position_gives_what_it_has(position: str) -> None:
     found = of_kind(looked(*language_model(position=position)), "positions")
@@ -119,6 +126,7 @@ def test_every_shipped_position_gives_what_it_has(position: str) -> None:
     }.get(position, [])
 
 
+@pytest.mark.usefixtures("_writes_little")
 def test_cosines_and_biases_are_those_of_the_formulas() -> None:
     cosines, *_ = of_kind(looked(*language_model()), "positions")
     matrix = values(cosines)
@@ -160,6 +168,7 @@ def test_a_class_token_does_no_harm() -> None:
     assert len(of_kind(looked(model, task), "attention")) == 8
 
 
+@pytest.mark.usefixtures("_writes_little")
 def test_few_layers_and_heads_stand_for_many() -> None:
     model, task = language_model(depth=7, dim=32, knobs={"heads": 16})
     titles = [sample.title for sample in of_kind(looked(model, task), "attention")]
@@ -213,6 +222,7 @@ def test_steps_begin_anew_where_positions_end(monkeypatch: pytest.MonkeyPatch) -
     assert [token for _, token in read] == [*seen[:8], seen[7], *seen[8:]][: len(read)]
 
 
+@pytest.mark.usefixtures("_writes_little")
 def test_only_the_first_seed_leaves_some() -> None:
     model, task = language_model()
     assert samples_of(model, task, 0)
@@ -220,7 +230,7 @@ def test_only_the_first_seed_leaves_some() -> None:
 
 
 @pytest.fixture
-def quality() -> Trial:
+def quality(few_scored: None, _writes_little: None) -> Trial:
     return plan(make_ablation(scale={"length": 32, "batch": 512}), seeds=1).trials[0]
 
 
@@ -259,6 +269,7 @@ def test_results_of_older_versions_are_read_and_keep_their_hashes(quality: Trial
     assert "samples" not in result._content
 
 
+@pytest.mark.usefixtures("_writes_little")
 def test_a_mixer_that_draws_numbers_draws_none_for_them() -> None:
     class Noisy(mixer_class("attention")):  # type: ignore[misc]
         def forward(self, x: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
@@ -276,6 +287,7 @@ def test_a_mixer_that_draws_numbers_draws_none_for_them() -> None:
     assert not any(mixer._forward_pre_hooks for mixer in mixers_of(model))
 
 
+@pytest.mark.usefixtures("_writes_little")
 @pytest.mark.parametrize("error", [RuntimeError("a fault"), SystemExit("gone")])
 def test_what_fails_is_left_out_and_the_rest_stays(
     error: BaseException, monkeypatch: pytest.MonkeyPatch

@@ -31,6 +31,10 @@ from bakeoff.suite.planning.plan import plan
 from bakeoff.suite.probes.probe import exercise, initial_model
 from bakeoff.suite.schema import Training
 from bakeoff.suite.tasks.bases.generated import GeneratedTask
+from bakeoff.suite.tasks.bases.labelled_data import LabelledData, examples_of
+from bakeoff.suite.tasks.pretraining.corpora import FIRST_WORD, Passages
+from bakeoff.suite.tasks.pretraining.labelled import GlossesInWords, PlaysInWords, ReviewsInWords
+from bakeoff.suite.tasks.pretraining.windows import TextsWithoutLabels
 from bakeoff.suite.tasks.registry import TASKS, build_task, task_class
 from bakeoff.suite.tasks.task import Batch, Task
 from bakeoff.suite.training.augmentation import training_batch
@@ -95,7 +99,7 @@ class Tagging(FirstToken):
 def test_a_step_of_every_mixer(name: str, is_padded: bool) -> None:
     is_causal = mixer_class(name).supports_causal
     asked = spec("language_model" if is_causal else "tagger", name, dim=DIM, depth=1)
-    tokens = inputs(asked, ROWS, 9)
+    tokens = inputs(asked, ROWS, 6)
     given = {INPUTS: tokens, "mask": torch.ones_like(tokens).bool()}
     if not is_padded:
         given.pop("mask")
@@ -104,7 +108,7 @@ def test_a_step_of_every_mixer(name: str, is_padded: bool) -> None:
 
 
 def interface_of(task: type[Task]) -> Interface:
-    return task.interface(task.fixed_length or max(LENGTH + 1, task.lengths[0]))
+    return task.interface(task.fixed_length or max(10, task.lengths[0]))
 
 
 def served(architecture: str, task: type[Task]) -> ModelSpec:
@@ -145,6 +149,19 @@ def pairs() -> list[Any]:
     return found
 
 
+@pytest.fixture
+def _little_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace corpora that take seconds to read, since a step depends on shapes only."""
+    words = np.arange(FIRST_WORD, FIRST_WORD + 200)
+    passages = Passages(symbols=words, starts=np.arange(0, 100, 10))
+    monkeypatch.setattr(TextsWithoutLabels, "_passages", lambda task, part: passages)
+    examples = examples_of([words[:length] for length in (3, 6, 12, 24)], [0, 1, 0, 1])
+    data = LabelledData(training=examples, held_out={})
+    for kind in (GlossesInWords, PlaysInWords, ReviewsInWords):
+        monkeypatch.setattr(kind, "data", staticmethod(lambda: data))
+
+
+@pytest.mark.usefixtures("_little_text")
 @pytest.mark.parametrize(("architecture", "name"), pairs())
 def test_a_step_of_every_architecture_and_task(architecture: str, name: str) -> None:
     asked = served(architecture, task_class(name))
