@@ -1,10 +1,13 @@
-"""Fixtures: small ablations in files of the user, and an empty journal."""
+"""Fixtures: small ablations in files of the user, an empty journal, and kept fork servers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from suite.execution import inline, side_by_side
+from suite.execution.fork_server import ForkServer, ForkServers
 from suite.journal.journal import Journal
 from tests.suite.small_ablation import WriteAblation
 
@@ -41,3 +44,31 @@ def write_ablation(tmp_path: Path) -> WriteAblation:
         return path
 
     return write
+
+
+class KeptServers(ForkServers):
+    """Fork servers that no sweep ends: starting one takes seconds, a fork of it milliseconds."""
+
+    def one_with(self, environment: Mapping[str, str]) -> AbstractContextManager[ForkServer]:
+        """Yield a server with that environment, apart from the name of the running test."""
+        return super().one_with(
+            {name: text for name, text in environment.items() if name != "PYTEST_CURRENT_TEST"}
+        )
+
+    def close(self) -> None:
+        """Leave them to the next sweep."""
+
+
+@pytest.fixture(scope="session")
+def all_servers() -> Iterator[KeptServers]:
+    servers = KeptServers()
+    yield servers
+    ForkServers.close(servers)
+
+
+@pytest.fixture
+def kept_servers(all_servers: KeptServers, monkeypatch: pytest.MonkeyPatch) -> KeptServers:
+    """Let sweeps without Ray fork their trials from the servers that earlier tests have started."""
+    for module in (inline, side_by_side):
+        monkeypatch.setattr(module, "ForkServers", lambda: all_servers)
+    return all_servers
