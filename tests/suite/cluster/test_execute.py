@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,18 +19,19 @@ import torch
 from suite.cluster import execute
 from suite.cluster.ray_private import end_process_after_this_task
 from suite.events import (
-    Checkpoints,
     Event,
-    ExecutorSettings,
     Finished,
     Progressed,
     Remarked,
     Started,
 )
-from suite.execution.inline import InlineExecutor
+from suite.journal.journal import Journal
 from suite.planning.own_modules import planned_code
 from suite.planning.plan import plan
 from suite.schema import Plan, Resources, Result, Status
+from suite.sweep import driver
+from suite.sweep.driver import Options
+from suite.sweep.verify import differences
 from tests.suite.cluster.heads import embedded, is_gone, wait_until
 from tests.suite.execution.test_isolation import MIXERS, POLLUTIONS, here, numbers
 from tests.workplace import Workplace
@@ -78,15 +79,18 @@ def own(mixers: Workplace, *names: str, seeds: int = 1) -> Plan:
     )
 
 
-def test_ray_and_this_process_give_the_same_bits(executor, mixers: Workplace) -> None:
-    planned = plan(
-        mixers.ablation(
-            mixer="attention", axis="heads", values=[1, 4], steps=30, probes=["quality"]
-        )
+def test_a_sweep_on_ray_gives_the_bits_of_this_process_and_records_that_agree(
+    executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run a sweep from end to end twice: on the Ray of all tests of this file, and inline."""
+    monkeypatch.setattr(driver, "executing", lambda *arguments: nullcontext(executor))
+    file = Workplace(tmp_path).ablation(
+        mixer="attention", axis="heads", values=[1, 4], steps=30, probes=["quality"]
     )
-    away = results(list(executor.execute(work_of(planned))))
-    settings = ExecutorSettings(checkpoints=Checkpoints(folder=mixers.path / "none"))
-    here = results(list(InlineExecutor(settings).execute(work_of(planned))))
+    away = swept(file, Options(out=tmp_path / "away", executor="ray"))
+    monkeypatch.undo()
+    monkeypatch.setattr(driver, "mlflow_is_installed", lambda: False)
+    here = swept(file, Options(out=tmp_path / "here", executor="inline"))
     torch.set_num_threads(1)
     assert away.keys() == here.keys()
     assert len(away) == 4
@@ -96,6 +100,18 @@ def test_ray_and_this_process_give_the_same_bits(executor, mixers: Workplace) ->
         assert result.measurements == away[trial_id].measurements
         assert result.provenance == away[trial_id].provenance
     assert max(len(result.points) for result in here.values()) == 31
+    assert differences(tmp_path / "away", None).differences == ()
+    rows, wanted = ((tmp_path / out / "reports/small/results.csv") for out in ("away", "here"))
+    assert len(rows.read_text().splitlines()) == len(wanted.read_text().splitlines()) > 4
+
+
+def swept(file: str, options: Options) -> dict[str, Result]:
+    """Run a sweep, and return the results in its journal, by trial id."""
+    outcome = driver.run(file, options=options)
+    assert (outcome.error, outcome.num_missing) == ("", 0)
+    with Journal(options.out / "journal.db", read_only=True) as journal:
+        trial_ids = [entry.trial_id for entry in journal.entries()]
+        return {result.trial_id: result for result in journal.results(trial_ids)}
 
 
 @pytest.mark.cluster
@@ -189,13 +205,9 @@ def test_a_process_that_dies_once_costs_the_trial_nothing(executor, mixers: Work
     assert num_started.total() == 3
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize(
-    "fault",
-    [
-        "Hangs",
-        pytest.param("HangsInC", marks=pytest.mark.cluster),
-        pytest.param("Stops", marks=pytest.mark.slow),
-    ],
+    "fault", ["Hangs", "HangsInC", pytest.param("Stops", marks=pytest.mark.slow)]
 )
 def test_a_trial_that_never_ends_is_ended_and_leaves_nothing(
     executor, mixers: Workplace, fault: str, monkeypatch: pytest.MonkeyPatch
