@@ -1,7 +1,7 @@
 """Fixtures: small ablations in files of the user, an empty journal, and kept fork servers."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from suite.execution.fork_server import ForkServer, ForkServers
 from suite.journal.journal import Journal
 from tests.suite.small_ablation import WriteAblation
 
+_OF_ONE_TEST = ("PYTEST_CURRENT_TEST", "BAKEOFF_DRIVER")  # in the environment of a trial
 PARTS = {
     "question": "'How many?'",
     "baseline": 'Model(mixer="attention", heads=4)',
@@ -47,13 +48,24 @@ def write_ablation(tmp_path: Path) -> WriteAblation:
 
 
 class KeptServers(ForkServers):
-    """Fork servers that no sweep ends: starting one takes seconds, a fork of it milliseconds."""
+    """Fork servers that no sweep ends: starting one takes seconds, a fork of it milliseconds.
 
-    def one_with(self, environment: Mapping[str, str]) -> AbstractContextManager[ForkServer]:
-        """Yield a server with that environment, apart from the name of the running test."""
-        return super().one_with(
-            {name: text for name, text in environment.items() if name != "PYTEST_CURRENT_TEST"}
-        )
+    Their environment does not have the variable by which the end of a sweep finds processes.
+    """
+
+    @contextmanager
+    def one_with(self, environment: Mapping[str, str]) -> Iterator[ForkServer]:
+        """Yield a server with that environment; it is free again however its trial has ended."""
+        kept = {k: v for k, v in environment.items() if k not in _OF_ONE_TEST}
+        idle = self._idle.setdefault(frozenset(kept.items()), [])
+        if not idle:
+            idle.append(ForkServer(kept))
+            self._all.append(idle[-1])
+        server = idle.pop()
+        try:
+            yield server
+        finally:
+            idle.append(server)
 
     def close(self) -> None:
         """Leave them to the next sweep."""

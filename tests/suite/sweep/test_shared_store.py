@@ -18,6 +18,8 @@ from suite.tracking.experiments import TrashedExperiment
 from suite.tracking.location import store_of
 from tests.workplace import Workplace
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 EXP = '''"""A net."""
 from suite import Ablation, Model, Scale, vary
 

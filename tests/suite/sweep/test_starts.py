@@ -180,10 +180,14 @@ def test_another_ablation_that_shares_the_parent_leaves_its_weights_to_who_is_no
     ],
 )
 def test_a_process_that_is_killed_between_parent_and_child_ends_with_the_same_numbers(
-    happens: Callable[[Path], None], attempts: int, tmp_path: Path, undisturbed: dict[str, str]
+    happens: Callable[[Path], None],
+    attempts: int,
+    tmp_path: Path,
+    undisturbed: dict[str, str],
+    work: Workplace,
 ) -> None:
     """Kill the process after the second result, when no child has one."""
-    file, killed = tmp_path / "own.py", tmp_path / "killed"
+    file, killed = tmp_path / "own.py", work.out
     file.write_text(FILE)
     _, parent, child = plan(str(file)).trials
     fault = "kill:after:journal: commit:2"
@@ -208,7 +212,10 @@ def test_a_process_that_is_killed_between_parent_and_child_ends_with_the_same_nu
 @pytest.mark.usefixtures("_no_store")
 @pytest.mark.parametrize(
     ("position", "tables"),
-    [("learned", "position.table"), ("learned_2d", "position.row_table, trunk.position.column")],
+    [
+        pytest.param("learned", "position.table", marks=pytest.mark.slow),
+        ("learned_2d", "position.row_table, trunk.position.column"),
+    ],
 )
 def test_a_vision_transformer_begins_at_half_the_resolution_and_keeps_its_positions(
     position: str, tables: str, tmp_path: Path
