@@ -114,6 +114,7 @@ def swept(file: str, options: Options) -> dict[str, Result]:
         return {result.trial_id: result for result in journal.results(trial_ids)}
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_own_code_has_its_own_process_and_a_changed_one_ends(executor, mixers: Workplace) -> None:
     polluter = MIXERS + f"class Loss(Polluter):\n    def pollute(self): {POLLUTIONS['Loss']}\n"
@@ -136,6 +137,7 @@ def test_own_code_has_its_own_process_and_a_changed_one_ends(executor, mixers: W
     assert first != second
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_thirty_trials_all_finish_each_once(executor, mixers: Workplace) -> None:
     planned = plan(
@@ -153,6 +155,7 @@ def test_thirty_trials_all_finish_each_once(executor, mixers: Workplace) -> None
     assert {result.status for result in results(events).values()} == {Status.OK}
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_short_trial_does_not_wait_for_a_long_one(executor, mixers: Workplace) -> None:
     if (os.cpu_count() or 1) < 2:
@@ -166,6 +169,7 @@ def test_a_short_trial_does_not_wait_for_a_long_one(executor, mixers: Workplace)
     assert first.trial_id == good.trial_id
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_curves_arrive_while_a_trial_runs(executor, mixers: Workplace) -> None:
     slow = next(t for t in own(mixers, "Slow").trials if t.subjects[0].mixer.endswith("Slow"))
@@ -193,6 +197,7 @@ def test_a_process_that_dies_and_what_raises_are_rows_and_the_others_finish(
     assert raised.output == "said before the fault\n"
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_process_that_dies_once_costs_the_trial_nothing(executor, mixers: Workplace) -> None:
     planned = own(mixers, "KilledOnce")
@@ -207,7 +212,12 @@ def test_a_process_that_dies_once_costs_the_trial_nothing(executor, mixers: Work
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(
-    "fault", ["Hangs", "HangsInC", pytest.param("Stops", marks=pytest.mark.slow)]
+    "fault",
+    [
+        pytest.param("Hangs", marks=pytest.mark.slow),
+        "HangsInC",
+        pytest.param("Stops", marks=pytest.mark.slow),
+    ],
 )
 def test_a_trial_that_never_ends_is_ended_and_leaves_nothing(
     executor, mixers: Workplace, fault: str, monkeypatch: pytest.MonkeyPatch
@@ -235,6 +245,7 @@ def _children_left() -> list[int]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_timings_run_one_at_a_time_in_processes_of_their_own(executor, mixers: Workplace) -> None:
     """Use timings that fail at the first pass; test_scheduling.py has timings that succeed."""
@@ -261,6 +272,7 @@ def test_timings_run_one_at_a_time_in_processes_of_their_own(executor, mixers: W
     assert not used & set(places)  # a process that ran a timing is not used again
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_leaving_early_ends_what_runs(executor, mixers: Workplace) -> None:
     planned = plan(

@@ -261,6 +261,7 @@ def _returned(generator: Generator[Any, None, Any]) -> tuple[Any, list[Any]]:
             return stop.value, yielded
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.ray
 @pytest.mark.usefixtures("_no_store")
