@@ -28,6 +28,8 @@ from suite.training.tensor_io import read_tensors
 from suite.training.weights import FINAL
 from tests.workplace import Workplace
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 SCALE = {
     "dim": 8,
     "depth": 1,

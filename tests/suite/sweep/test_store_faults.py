@@ -27,8 +27,6 @@ from suite.tracking.client import UnusableStore
 from tests.suite.fake_server import http_server
 from tests.workplace import Workplace
 
-pytestmark = pytest.mark.usefixtures("plain_figures")
-
 
 def options(work: Workplace) -> Options:
     return Options(out=work.out, executor="inline")

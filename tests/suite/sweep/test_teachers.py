@@ -18,6 +18,8 @@ from suite.sweep.driver import Display, Options, run
 from suite.sweep.starts import StartWeights
 from suite.training.weights import FINAL
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 ABLATION = Ablation(
     name="own",
     question="Does a teacher help?",
