@@ -1,13 +1,17 @@
-"""Fixtures: small ablations in files of the user, and an empty journal."""
+"""Fixtures: small ablations in files of the user, an empty journal, and kept fork servers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from bakeoff.suite.execution import inline, side_by_side
+from bakeoff.suite.execution.fork_server import ForkServer, ForkServers
 from bakeoff.suite.journal.journal import Journal
 from tests.suite.small_ablation import WriteAblation
 
+_OF_ONE_TEST = ("PYTEST_CURRENT_TEST", "BAKEOFF_DRIVER")  # in the environment of a trial
 PARTS = {
     "question": "'How many?'",
     "baseline": 'Model(mixer="attention", heads=4)',
@@ -43,3 +47,42 @@ def write_ablation(tmp_path: Path) -> WriteAblation:
         return path
 
     return write
+
+
+class KeptServers(ForkServers):
+    """Fork servers that no sweep ends: starting one takes seconds, a fork of it milliseconds.
+
+    Their environment does not have the variable by which the end of a sweep finds processes.
+    """
+
+    @contextmanager
+    def one_with(self, environment: Mapping[str, str]) -> Iterator[ForkServer]:
+        """Yield a server with that environment; it is free again however its trial has ended."""
+        kept = {k: v for k, v in environment.items() if k not in _OF_ONE_TEST}
+        idle = self._idle.setdefault(frozenset(kept.items()), [])
+        if not idle:
+            idle.append(ForkServer(kept))
+            self._all.append(idle[-1])
+        server = idle.pop()
+        try:
+            yield server
+        finally:
+            idle.append(server)
+
+    def close(self) -> None:
+        """Leave them to the next sweep."""
+
+
+@pytest.fixture(scope="session")
+def all_servers() -> Iterator[KeptServers]:
+    servers = KeptServers()
+    yield servers
+    ForkServers.close(servers)
+
+
+@pytest.fixture
+def kept_servers(all_servers: KeptServers, monkeypatch: pytest.MonkeyPatch) -> KeptServers:
+    """Let sweeps without Ray fork their trials from the servers that earlier tests have started."""
+    for module in (inline, side_by_side):
+        monkeypatch.setattr(module, "ForkServers", lambda: all_servers)
+    return all_servers

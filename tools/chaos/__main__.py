@@ -60,7 +60,9 @@ SCENARIOS = {
     "cluster": Scenario("workers, nodes, driver killed", track="rays"),
     "disk": Scenario("disk full at every page", track="forks", can_mount=True),
     "checkpoints": Scenario("checkpoints damaged", (600, 1_800, 7_200), track="forks"),
-    "trials": Scenario("trials that fail by themselves", (600, 600, 600), track="rays"),
+    "trials": Scenario(
+        "trials that fail by themselves", (600, 600, 600), is_short=False, track="rays"
+    ),
     "paused": Scenario("workers paused", (600, 600, 600), is_short=False, track="rays"),
     "store": Scenario("MLflow stopped", (600, 1_800, 7_200), track="forks"),
     "cost": Scenario("what safety costs", (600, 600, 600), is_short=False),

@@ -46,7 +46,7 @@ class Disk:
 
 
 def prove(scale: Scale, folder: Path) -> Figures:
-    """Try every number of pages up to a trial's (in the short form every 16th), then fewer."""
+    """Try every number of pages up to a trial's (in the short form every 24th), then fewer."""
     if reason := why_not_here(folder):
         return Figures(problems=(reason,))
     warm_up()
@@ -60,10 +60,10 @@ def prove(scale: Scale, folder: Path) -> Figures:
     num_without = num_pages_in(folder / "reference")
     num_store = num_pages_in(folder / "reference-store") + num_without
     num_trial = num_without - num_pages_in(folder / "reference" / "reports")
-    disks = [Disk(n, False) for n in range(1, num_trial + 1, scale.pick(16, 1))]
-    disks += [Disk(n, False) for n in range(num_trial + 1, num_without + 2, scale.pick(50, 24, 1))]
+    disks = [Disk(n, False) for n in range(1, num_trial + 1, scale.pick(24, 1))]
+    disks += [Disk(n, False) for n in range(num_trial + 1, num_without + 2, scale.pick(75, 24, 1))]
     first = -(-empty.stat().st_size // PAGE_BYTES)
-    disks += [Disk(n, True) for n in range(first, num_store + 2, scale.pick(160, 100, 4))]
+    disks += [Disk(n, True) for n in range(first, num_store + 2, scale.pick(240, 100, 4))]
     note = (
         f"One trial fills {num_trial} pages of 4 KiB, with its report {num_without}, and with its "
         f"store {num_store}."

@@ -32,7 +32,7 @@ from tools.chaos.recorded import (
 
 _PATIENCE_SECONDS = 180.0
 _SECONDS_BETWEEN_LOOKS = 3.0  # to list all runs is the server's hardest work, and delays the writer
-_SECONDS_TO_RECOVER = 60.0  # after an outage, with what starting takes beside other scenarios
+_SECONDS_TO_RECOVER = (40.0, 60.0)  # after an outage, beside other scenarios; short, full
 _MANY_SEEDS = 150  # a trial takes half a second: more than there is time for
 _FEWEST_TO_COMPARE = 20
 
@@ -43,6 +43,14 @@ class Outage:
 
     signal: signal.Signals
     seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Seconds before an outage, and those that a sweep has after it."""
+
+    before: float
+    after: float
 
 
 _SHORT = (Outage(signal.SIGKILL, 5.0),)
@@ -56,7 +64,8 @@ def prove(scale: Scale, folder: Path) -> Figures:
     """Run one sweep with outages in it, and one for each outage to the end."""
     with server(folder / "server") as store:
         outages = scale.pick(_SHORT, _FULL, _LONG)
-        figures = _with_outages(outages, scale.pick(4.0, 10.0), store, folder / "outages")
+        seconds = Pauses(scale.pick(4.0, 10.0), scale.pick(*_SECONDS_TO_RECOVER))
+        figures = _with_outages(outages, seconds, store, folder / "outages")
         for outage, name, num_trials in scale.pick(_TO_THE_END[:1], _TO_THE_END):
             sweep = _Sweep(name, folder / f"end-{name}", store)
             figures += _to_the_end(outage, sweep, num_trials)
@@ -110,17 +119,17 @@ class _Sweep:
 
 
 def _with_outages(
-    outages: Sequence[Outage], calm_seconds: float, store: Server, folder: Path
+    outages: Sequence[Outage], pauses: Pauses, store: Server, folder: Path
 ) -> Figures:
     """Run a sweep with pauses between the outages; it ends by a time limit."""
     sweep = _Sweep("many", folder, store)
-    seconds = sum(calm_seconds + (one.seconds or 0.0) + _SECONDS_TO_RECOVER for one in outages)
+    seconds = sum(pauses.before + (one.seconds or 0.0) + pauses.after for one in outages)
     away: list[tuple[float, float]] = []
     recoveries = []
     with watching(sweep.out) as watcher:
         run = sweep.start(f"--seeds {_MANY_SEEDS} --time-limit {seconds}")
         for outage in outages:
-            time.sleep(calm_seconds)
+            time.sleep(pauses.before)
             began = time.time()
             store.stop(outage.signal)
             time.sleep(outage.seconds or 0.0)

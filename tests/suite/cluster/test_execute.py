@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,18 +19,19 @@ import torch
 from bakeoff.suite.cluster import execute
 from bakeoff.suite.cluster.ray_private import end_process_after_this_task
 from bakeoff.suite.events import (
-    Checkpoints,
     Event,
-    ExecutorSettings,
     Finished,
     Progressed,
     Remarked,
     Started,
 )
-from bakeoff.suite.execution.inline import InlineExecutor
+from bakeoff.suite.journal.journal import Journal
 from bakeoff.suite.planning.own_modules import planned_code
 from bakeoff.suite.planning.plan import plan
 from bakeoff.suite.schema import Plan, Resources, Result, Status
+from bakeoff.suite.sweep import driver
+from bakeoff.suite.sweep.driver import Options
+from bakeoff.suite.sweep.verify import differences
 from tests.suite.cluster.heads import embedded, is_gone, wait_until
 from tests.suite.execution.test_isolation import MIXERS, POLLUTIONS, here, numbers
 from tests.workplace import Workplace
@@ -78,15 +79,18 @@ def own(mixers: Workplace, *names: str, seeds: int = 1) -> Plan:
     )
 
 
-def test_ray_and_this_process_give_the_same_bits(executor, mixers: Workplace) -> None:
-    planned = plan(
-        mixers.ablation(
-            mixer="attention", axis="heads", values=[1, 4], steps=30, probes=["quality"]
-        )
+def test_a_sweep_on_ray_gives_the_bits_of_this_process_and_records_that_agree(
+    executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run a sweep from end to end twice: on the Ray of all tests of this file, and inline."""
+    monkeypatch.setattr(driver, "executing", lambda *arguments: nullcontext(executor))
+    file = Workplace(tmp_path).ablation(
+        mixer="attention", axis="heads", values=[1, 4], steps=30, probes=["quality"]
     )
-    away = results(list(executor.execute(work_of(planned))))
-    settings = ExecutorSettings(checkpoints=Checkpoints(folder=mixers.path / "none"))
-    here = results(list(InlineExecutor(settings).execute(work_of(planned))))
+    away = swept(file, Options(out=tmp_path / "away", executor="ray"))
+    monkeypatch.undo()
+    monkeypatch.setattr(driver, "mlflow_is_installed", lambda: False)
+    here = swept(file, Options(out=tmp_path / "here", executor="inline"))
     torch.set_num_threads(1)
     assert away.keys() == here.keys()
     assert len(away) == 4
@@ -96,8 +100,21 @@ def test_ray_and_this_process_give_the_same_bits(executor, mixers: Workplace) ->
         assert result.measurements == away[trial_id].measurements
         assert result.provenance == away[trial_id].provenance
     assert max(len(result.points) for result in here.values()) == 31
+    assert differences(tmp_path / "away", None).differences == ()
+    rows, wanted = ((tmp_path / out / "reports/small/results.csv") for out in ("away", "here"))
+    assert len(rows.read_text().splitlines()) == len(wanted.read_text().splitlines()) > 4
 
 
+def swept(file: str, options: Options) -> dict[str, Result]:
+    """Run a sweep, and return the results in its journal, by trial id."""
+    outcome = driver.run(file, options=options)
+    assert (outcome.error, outcome.num_missing) == ("", 0)
+    with Journal(options.out / "journal.db", read_only=True) as journal:
+        trial_ids = [entry.trial_id for entry in journal.entries()]
+        return {result.trial_id: result for result in journal.results(trial_ids)}
+
+
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_own_code_has_its_own_process_and_a_changed_one_ends(executor, mixers: Workplace) -> None:
     polluter = MIXERS + f"class Loss(Polluter):\n    def pollute(self): {POLLUTIONS['Loss']}\n"
@@ -120,6 +137,7 @@ def test_own_code_has_its_own_process_and_a_changed_one_ends(executor, mixers: W
     assert first != second
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_thirty_trials_all_finish_each_once(executor, mixers: Workplace) -> None:
     planned = plan(
@@ -137,6 +155,7 @@ def test_thirty_trials_all_finish_each_once(executor, mixers: Workplace) -> None
     assert {result.status for result in results(events).values()} == {Status.OK}
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_short_trial_does_not_wait_for_a_long_one(executor, mixers: Workplace) -> None:
     if (os.cpu_count() or 1) < 2:
@@ -150,6 +169,7 @@ def test_a_short_trial_does_not_wait_for_a_long_one(executor, mixers: Workplace)
     assert first.trial_id == good.trial_id
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_curves_arrive_while_a_trial_runs(executor, mixers: Workplace) -> None:
     slow = next(t for t in own(mixers, "Slow").trials if t.subjects[0].mixer.endswith("Slow"))
@@ -177,6 +197,7 @@ def test_a_process_that_dies_and_what_raises_are_rows_and_the_others_finish(
     assert raised.output == "said before the fault\n"
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_process_that_dies_once_costs_the_trial_nothing(executor, mixers: Workplace) -> None:
     planned = own(mixers, "KilledOnce")
@@ -189,11 +210,12 @@ def test_a_process_that_dies_once_costs_the_trial_nothing(executor, mixers: Work
     assert num_started.total() == 3
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize(
     "fault",
     [
-        "Hangs",
-        pytest.param("HangsInC", marks=pytest.mark.cluster),
+        pytest.param("Hangs", marks=pytest.mark.slow),
+        "HangsInC",
         pytest.param("Stops", marks=pytest.mark.slow),
     ],
 )
@@ -223,6 +245,7 @@ def _children_left() -> list[int]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_timings_run_one_at_a_time_in_processes_of_their_own(executor, mixers: Workplace) -> None:
     """Use timings that fail at the first pass; test_scheduling.py has timings that succeed."""
@@ -249,6 +272,7 @@ def test_timings_run_one_at_a_time_in_processes_of_their_own(executor, mixers: W
     assert not used & set(places)  # a process that ran a timing is not used again
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_leaving_early_ends_what_runs(executor, mixers: Workplace) -> None:
     planned = plan(

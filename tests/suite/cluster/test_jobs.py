@@ -177,6 +177,7 @@ def assert_same_numbers(there: Path, here: Path, name: str) -> None:
     assert results(there).keys() == results(here).keys()
 
 
+@pytest.mark.slow
 def test_a_cancelled_sweep_goes_on_when_it_is_submitted_again(
     work: Workplace, there: Cluster
 ) -> None:
@@ -212,7 +213,14 @@ def statuses_of_children(out: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     "case",
-    ["wrong token", "wrong token to join", "no token", "nobody", "the head's port", "too large"],
+    [
+        "wrong token",
+        "too large",
+        *(
+            pytest.param(case, marks=pytest.mark.slow)
+            for case in ("wrong token to join", "no token", "nobody", "the head's port")
+        ),
+    ],
 )
 def test_what_does_not_fit_is_refused_quickly(case: str, work: Workplace, there: Cluster) -> None:
     environment, file = dict(work.environment), work.ablation(probes=["parameters"])

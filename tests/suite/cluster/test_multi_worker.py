@@ -197,6 +197,7 @@ def test_a_killed_worker_resumes_and_the_numbers_are_those_of_one_process(
     wait_until(lambda: free_cpus() == os.cpu_count())
 
 
+@pytest.mark.slow
 def test_an_error_on_one_worker_is_a_row_and_ends_the_others(executor, folder: Path) -> None:
     *_, last = executor.execute([(trial_with("Raises"), Resources())])
     assert isinstance(last, Finished)

@@ -132,6 +132,7 @@ def test_trials_pack_by_what_they_ask_for(cluster: Any, executor: Any, mixers: W
     assert most_at_once(found) == {"two": 1, "four": 2}  # the node with one CPU runs none
 
 
+@pytest.mark.slow
 def test_memory_keeps_trials_apart(cluster: Any, executor: Any, mixers: Workplace) -> None:
     import ray
 
@@ -141,6 +142,7 @@ def test_memory_keeps_trials_apart(cluster: Any, executor: Any, mixers: Workplac
     assert set(most_at_once(found).values()) == {1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "node"),
     [(A100, "four"), (Resources(num_gpus=0.5, gpu_model="T4"), "two")],
@@ -212,6 +214,7 @@ def occupied(cluster: Any, name: str, seconds: float) -> Iterator[list[float]]:
     thread.join()
 
 
+@pytest.mark.slow
 def test_a_timing_waits_until_its_node_is_quiet(
     cluster: Any, executor: Any, mixers: Workplace
 ) -> None:
@@ -224,6 +227,7 @@ def test_a_timing_waits_until_its_node_is_quiet(
     assert any("which it needs to itself, is still busy" in reason for reason in reasons)
 
 
+@pytest.mark.slow
 def test_who_waits_is_told_why(
     executor: Any, mixers: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +238,7 @@ def test_who_waits_is_told_why(
     assert max(event.num_trials for event in told) >= 2
 
 
+@pytest.mark.slow
 def test_a_node_that_ends_every_worker_is_left_out(
     cluster: Any, executor: Any, mixers: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +272,7 @@ def test_a_node_that_ends_every_worker_is_left_out(
     assert "four" not in {name_of(cluster, event.place.split()[1]) for event in again}
 
 
+@pytest.mark.slow
 def test_trials_of_a_lost_node_run_elsewhere(
     cluster: Any, executor: Any, mixers: Workplace
 ) -> None:

@@ -87,6 +87,7 @@ def here(work: Assignments) -> Iterator[Event]:
     return InlineExecutor(settings).execute(work)
 
 
+@pytest.mark.usefixtures("kept_servers")
 def test_a_sweep_gives_the_same_numbers_in_any_order(polluters: Workplace) -> None:
     before = torch.get_default_dtype(), os.getcwd(), torch.nn.functional.cross_entropy
     work = trials(polluters, *POLLUTIONS)

@@ -86,32 +86,35 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """Plan the trials, then fake two GPUs and four CPUs."""
+def bench(tmp_path: Path, kept_servers: object, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """Plan the trials, then fake two GPUs, four CPUs and MPS."""
     (tmp_path / "own_noting.py").write_text(MIXER)
     (tmp_path / "own.py").write_text(ABLATION)
     trials = plan(str(tmp_path / "own.py")).trials
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(side_by_side, "num_cpus", lambda: 4)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
+    monkeypatch.setattr(side_by_side, "shared_gpus", lambda work: nullcontext({PIPES: "there"}))
     return Bench(tmp_path, trials)
 
 
+@pytest.mark.parametrize("num_gpus", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_as_many_run_at_a_time_as_have_room_each_on_a_gpu(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, num_gpus: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side, "shared_gpus", lambda work: nullcontext({PIPES: "there"}))
-    work = bench.work(Resources(num_gpus=0.5), seconds=60.0, together=4)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: num_gpus)
+    work = bench.work(Resources(num_gpus=0.5), seconds=60.0, together=2 * num_gpus)
     with_others = InlineExecutor(bench.settings).execute(work)
     ended = [event.result for event in with_others if isinstance(event, Finished)]
     assert {result.trial_id for result in ended} == {trial.trial_id for trial, _ in work}
     assert {result.status for result in ended} == {Status.OK}
     found = bench.notes()
-    assert sorted(note["CUDA_VISIBLE_DEVICES"] for note in found) == ["0", "0", "1", "1"]
+    used = sorted(note["CUDA_VISIBLE_DEVICES"] for note in found)
+    assert used == (["0"] * 4 if num_gpus == 1 else ["0", "0", "1", "1"])
     assert {note[PIPES] for note in found} == {"there"}
-    begun, ended_at = max(n["begun"] for n in found), min(n["ended"] for n in found)
-    assert begun < ended_at, "not all four at a time"
+    first = found[: 2 * num_gpus]
+    begun, ended_at = max(n["begun"] for n in first), min(n["ended"] for n in first)
+    assert begun < ended_at, "they ran in turn"
 
 
 def test_a_whole_gpu_is_not_shared(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,6 +145,8 @@ def test_what_fits_where(monkeypatch: pytest.MonkeyPatch) -> None:
     shares = {1.0: 2, 0.5: 4, 0.333: 4, 0.125: 4, 0.0: 1, 2.0: 1}
     assert {share: num_places(Resources(num_gpus=share)) for share in shares} == shares
     assert num_places(Resources(num_gpus=0.125, num_cpus=4)) == 1
+    room = side_by_side._Room()
+    assert [room.taken(Resources(num_gpus=0.5)) for _ in range(5)] == ["0", "1", "0", "1", None]
     monkeypatch.setattr(side_by_side, "num_cpus", lambda: 64)
     assert num_places(Resources(num_gpus=0.333)) == 6
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")

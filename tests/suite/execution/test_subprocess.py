@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,14 +21,14 @@ from bakeoff.suite.errors import INTERRUPTED
 from bakeoff.suite.events import Event, Finished, Progressed, Remarked, Started
 from bakeoff.suite.execution import fork_server
 from bakeoff.suite.execution import subprocess as trial_subprocess
-from bakeoff.suite.execution.fork_server import ForkServer
 from bakeoff.suite.execution.subprocess import environment_of, run_in_subprocess
 from bakeoff.suite.execution.subprocess_main import EVENT, REQUEST, TrialRequest
 from bakeoff.suite.execution.trial import run_trial
 from bakeoff.suite.planning.plan import plan
 from bakeoff.suite.provenance import provenance
 from bakeoff.suite.schema import Resources, Result, Status, Trial
-from tests.workplace import Workplace, is_alive
+from tests.suite.conftest import KeptServers
+from tests.workplace import Workplace, code_in, is_alive
 
 MIXERS = '''"""Mixers that use their process."""
 import ctypes
@@ -126,6 +125,15 @@ def trial(work: Workplace, mixer: str) -> Trial:
     return plan(work.ablation(mixer=mixer, probes=["quality"], seeds=1)).trials[0]
 
 
+def forked(
+    work: Workplace, servers: KeptServers, mixer: str, limit: float | None = None
+) -> list[Event]:
+    """Run the trial of a mixer in a fork of a server that is kept."""
+    wanted, resources, code = trial(work, f"fresh_mixers:{mixer}"), Resources(), code_in(work.path)
+    with servers.one_with(environment_of(resources)) as server:
+        return list(run_in_subprocess(wanted, resources, limit, server=server, code=code))
+
+
 def ended(events: list[Event]) -> Result:
     assert isinstance(events[-1], Finished)
     return events[-1].result
@@ -147,16 +155,14 @@ def test_the_numbers_are_those_of_this_process_whatever_is_printed(work: Workpla
 
 
 def test_a_trial_whose_steps_cannot_be_captured_begins_again_in_another_process(
-    work: Workplace,
+    work: Workplace, kept_servers: KeptServers
 ) -> None:
-    wanted, resources = trial(work, "fresh_mixers:CannotBeCaptured"), Resources()
-    with closing(ForkServer(environment_of(resources))) as server:
-        first, remark, second, *_, last = run_in_subprocess(wanted, resources, server=server)
+    first, remark, second, *_, last = forked(work, kept_servers, "CannotBeCaptured")
     assert isinstance(first, Started)
     assert isinstance(second, Started)
     assert first.place != second.place
     assert remark == Remarked(
-        wanted.trial_id,
+        first.trial_id,
         "its steps could not be captured (the stream was waited for); it runs again, eagerly",
     )
     assert ended([last]).status is Status.OK, ended([last]).reason
@@ -217,13 +223,13 @@ def test_the_death_of_the_process_is_a_result_and_the_program_is_not_run_again(
 
 @pytest.mark.parametrize("mixer", ["Parent", "Holds"])
 def test_a_trial_that_never_ends_is_a_time_out_and_leaves_nothing(
-    work: Workplace, mixer: str, monkeypatch: pytest.MonkeyPatch
+    work: Workplace, mixer: str, kept_servers: KeptServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_subprocess, "SECONDS_OF_GRACE", 1.0)
-    wanted, resources, pids = trial(work, f"fresh_mixers:{mixer}"), Resources(), work.path / "pids"
+    pids = work.path / "pids"
     pids.unlink(missing_ok=True)
-    for limit in (6.0, 16.0, 60.0):  # a process starts slowly on a busy machine
-        result = ended(list(run_in_subprocess(wanted, resources, limit)))
+    for limit in (2.0, 6.0, 16.0, 60.0):  # a process starts slowly on a busy machine
+        result = ended(forked(work, kept_servers, mixer, limit))
         assert result.status is Status.TIMEOUT, result.reason
         assert "--trial-limit" in result.reason
         if pids.exists():  # the mixer was called
@@ -243,12 +249,10 @@ def _wait_for_the_end_of(pids: Sequence[str]) -> None:
     ("mixer", "trial_seconds"), [("LeavesHelper", 40.0), ("LeavesStranger", None)]
 )
 def test_a_process_that_died_is_a_crash_though_its_helper_lives_on(
-    work: Workplace, mixer: str, trial_seconds: float | None
+    work: Workplace, mixer: str, trial_seconds: float | None, kept_servers: KeptServers
 ) -> None:
     begun = time.monotonic()
-    result = ended(
-        list(run_in_subprocess(trial(work, f"fresh_mixers:{mixer}"), Resources(), trial_seconds))
-    )
+    result = ended(forked(work, kept_servers, mixer, trial_seconds))
     assert time.monotonic() - begun < 40, "it waited for the helper"
     assert result.status is Status.CRASHED
     assert "signal 11" in result.reason

@@ -20,6 +20,8 @@ from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 WAYS: dict[str, Callable[[Path, Path], object]] = {
     "copied": shutil.copytree,
     "moved": Path.rename,

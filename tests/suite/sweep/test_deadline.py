@@ -154,6 +154,7 @@ def test_a_training_is_interrupted_and_the_same_command_continues(
     assert (outcome.num_run, outcome.num_missing, outcome.num_left) == (1, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_timing_is_cut_and_its_process_is_gone_with_all_that_it_has_started(
     work: Workplace, ends: list[float]
 ) -> None:

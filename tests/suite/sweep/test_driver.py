@@ -31,6 +31,8 @@ from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import LocalStore
 from tests.workplace import Workplace
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 
 def inline(work: Workplace, **changes: object) -> Options:
     return Options(out=work.out, executor="inline", **changes)  # type: ignore[arg-type]

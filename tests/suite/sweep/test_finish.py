@@ -26,6 +26,8 @@ from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import LocalStore
 from tests.workplace import Workplace
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 OURS = FinishedSweep("ours")
 
 

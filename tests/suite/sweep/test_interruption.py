@@ -18,6 +18,8 @@ from bakeoff.suite.sweep.interruption import signals_interrupt
 from bakeoff.suite.training import loop
 from tests.workplace import Workplace
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 STEPS, STOP = 14, 3
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 

@@ -134,6 +134,7 @@ def _begun(work: Workplace) -> dict[str, int]:
     return {trial_id: count for trial_id, count in attempts(work).items() if trial_id in done}
 
 
+@pytest.mark.slow
 def test_driver_and_workers_are_killed_at_every_stage(
     tmp_path: Path, file: Path, parents: dict[str, str], undisturbed: Workplace
 ) -> None:

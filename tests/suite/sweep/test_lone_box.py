@@ -171,6 +171,7 @@ def without(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow  # test_driver.py records a journal of a machine without MLflow and Ray
 def test_a_file_that_was_cut_by_the_limit_is_recorded_elsewhere(
     work: Workplace, without: Path
 ) -> None:

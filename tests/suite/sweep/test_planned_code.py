@@ -91,7 +91,9 @@ def swept(folder: Path, edit: Callable[[], object], executor: Any) -> list[Finis
     return ended
 
 
-@pytest.mark.parametrize("executor", ["inline", pytest.param("ray", marks=pytest.mark.ray)])
+@pytest.mark.parametrize(
+    "executor", ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])]
+)
 def test_later_trials_run_what_was_planned(
     executor: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +111,7 @@ def test_later_trials_run_what_was_planned(
     assert not {trial.trial_id for trial in again.trials} & {event.trial_id for event in ended}
 
 
+@pytest.mark.usefixtures("kept_servers")
 def test_a_declared_file_that_is_edited_ends_later_trials(folder: Path) -> None:
     ended = swept(folder, lambda: (folder / "words.txt").write_text("other"), "inline")
     assert [event.result.status for event in ended] == [Status.OK, *[Status.ERROR] * 3]

@@ -39,15 +39,17 @@ from tests.suite.sweep.planted import (
     kept,
 )
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(
+    tmp_path_factory: pytest.TempPathFactory, store_tables: Path, plain_figures: None
+) -> Path:
     out = tmp_path_factory.mktemp("whole")
     kept(out)
-    made = repaired(out, None)
-    assert made.differences == ()
-    assert len(made.mended) == 1
-    assert "there is no store" in made.mended[0]
+    shutil.copy(store_tables, out / "mlflow.db")
+    assert repaired(out, None).differences == ()
     return out
 
 
@@ -261,9 +263,11 @@ def test_an_empty_folder_stays_empty(check: Callable[..., object], tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_lines_in_the_store_are_the_same_bytes_for_the_same_journal(folder: Folder) -> None:
+def test_the_lines_in_the_store_are_the_same_bytes_for_the_same_journal(
+    folder: Folder, store_tables: Path
+) -> None:
     body = folder.artifact("journal.jsonl.gz").read_bytes()
-    folder.database.unlink()
+    shutil.copy(store_tables, folder.database)
     shutil.rmtree(folder.out / "artifacts")
     assert repaired(folder.out, None).differences == ()
     assert folder.artifact("journal.jsonl.gz").read_bytes() == body

@@ -28,6 +28,8 @@ from bakeoff.suite.training.tensor_io import read_tensors
 from bakeoff.suite.training.weights import FINAL
 from tests.workplace import Workplace
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 SCALE = {
     "dim": 8,
     "depth": 1,
@@ -180,10 +182,14 @@ def test_another_ablation_that_shares_the_parent_leaves_its_weights_to_who_is_no
     ],
 )
 def test_a_process_that_is_killed_between_parent_and_child_ends_with_the_same_numbers(
-    happens: Callable[[Path], None], attempts: int, tmp_path: Path, undisturbed: dict[str, str]
+    happens: Callable[[Path], None],
+    attempts: int,
+    tmp_path: Path,
+    undisturbed: dict[str, str],
+    work: Workplace,
 ) -> None:
     """Kill the process after the second result, when no child has one."""
-    file, killed = tmp_path / "own.py", tmp_path / "killed"
+    file, killed = tmp_path / "own.py", work.out
     file.write_text(FILE)
     _, parent, child = plan(str(file)).trials
     fault = "kill:after:journal: commit:2"
@@ -208,7 +214,10 @@ def test_a_process_that_is_killed_between_parent_and_child_ends_with_the_same_nu
 @pytest.mark.usefixtures("_no_store")
 @pytest.mark.parametrize(
     ("position", "tables"),
-    [("learned", "position.table"), ("learned_2d", "position.row_table, trunk.position.column")],
+    [
+        pytest.param("learned", "position.table", marks=pytest.mark.slow),
+        ("learned_2d", "position.row_table, trunk.position.column"),
+    ],
 )
 def test_a_vision_transformer_begins_at_half_the_resolution_and_keeps_its_positions(
     position: str, tables: str, tmp_path: Path
@@ -254,6 +263,7 @@ def _returned(generator: Generator[Any, None, Any]) -> tuple[Any, list[Any]]:
             return stop.value, yielded
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.ray
 @pytest.mark.usefixtures("_no_store")

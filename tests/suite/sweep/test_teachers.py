@@ -18,6 +18,8 @@ from bakeoff.suite.sweep.driver import Display, Options, run
 from bakeoff.suite.sweep.starts import StartWeights
 from bakeoff.suite.training.weights import FINAL
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 ABLATION = Ablation(
     name="own",
     question="Does a teacher help?",

@@ -94,13 +94,16 @@ def shown(shown_store: LocalStore) -> Iterator[Dashboard]:
 EDITIONS = (20, 30, 40)  # steps of each edition
 
 
-@pytest.fixture(scope="module", params=[17, pytest.param(67, marks=pytest.mark.slow)])
+@pytest.fixture(
+    scope="module",
+    params=[4, *(pytest.param(num_seeds, marks=pytest.mark.slow) for num_seeds in (17, 67))],
+)
 def edited(
     request: pytest.FixtureRequest,
     empty_store: LocalStore,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[LocalStore, Dashboard]]:
-    """Yield a sweep of three variants and three editions, with 17 or 67 seeds each."""
+    """Yield a sweep of three variants and three editions, with 4, 17 or 67 seeds each."""
     store = empty_store.copied_to(tmp_path_factory.mktemp("edited"))
     for steps in EDITIONS:
         sweep = FinishedSweep("edited", num_seeds=request.param, steps=steps)
@@ -168,9 +171,8 @@ def test_a_server_that_does_not_start_says_why(store: LocalStore) -> None:
         serve(store.out, store.uri, port=_free_port())
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_with_all_its_processes(store: LocalStore, number: signal.Signals) -> None:
     program = (
         "import sys; from pathlib import Path; from bakeoff.suite.tracking.serve import serve;"
