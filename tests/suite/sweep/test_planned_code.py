@@ -92,7 +92,7 @@ def swept(folder: Path, edit: Callable[[], object], executor: Any) -> list[Finis
 
 
 @pytest.mark.parametrize(
-    "executor", ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])]
+    "executor", ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.cluster])]
 )
 def test_later_trials_run_what_was_planned(
     executor: str, folder: Path, monkeypatch: pytest.MonkeyPatch
