@@ -46,8 +46,9 @@ def test_the_same_sweep_has_one_id_and_another_sweep_another() -> None:
         replace(SWEEP, out=Path("/out")),
         replace(SWEEP, tracking_uri="http://h:5000"),
         replace(SWEEP, trial_ids=("a", "c")),
+        replace(SWEEP, code="another digest of what is sent"),
     ]
-    assert len({SWEEP.first_id, *(other.first_id for other in others)}) == 6
+    assert len({SWEEP.first_id, *(other.first_id for other in others)}) == 7
 
 
 def test_all_trials_of_all_plans_are_in_it_once_and_sorted(tmp_path: Path) -> None:
@@ -59,6 +60,7 @@ def test_all_trials_of_all_plans_are_in_it_once_and_sorted(tmp_path: Path) -> No
     sweeps = [_job_spec(some, bundle, options) for some in (plans, plans[::-1])]
     assert list(sweeps[0].trial_ids) == sorted({trial.trial_id for trial in plans[0].trials})
     assert sweeps[0] == sweeps[1]
+    assert sweeps[0].code == bundle.digest()
     assert "--scale quick --set=steps=9 --out" in sweeps[0].command
 
 
