@@ -96,14 +96,14 @@ EDITIONS = (20, 30, 40)  # steps of each edition
 
 @pytest.fixture(
     scope="module",
-    params=[4, *(pytest.param(num_seeds, marks=pytest.mark.slow) for num_seeds in (17, 67))],
+    params=[5, *(pytest.param(num_seeds, marks=pytest.mark.slow) for num_seeds in (17, 67))],
 )
 def edited(
     request: pytest.FixtureRequest,
     empty_store: LocalStore,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[LocalStore, Dashboard]]:
-    """Yield a sweep of three variants and three editions, with 4, 17 or 67 seeds each."""
+    """Yield a sweep of three variants and three editions, with 5, 17 or 67 seeds each."""
     store = empty_store.copied_to(tmp_path_factory.mktemp("edited"))
     for steps in EDITIONS:
         sweep = FinishedSweep("edited", num_seeds=request.param, steps=steps)
