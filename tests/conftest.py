@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark.expression import Expression
 from xdist.scheduler import LoadFileScheduling
+
+from tests import battery
 
 ROOT = Path(__file__).parent.parent
 _NUM_LANES = 2
@@ -51,8 +54,13 @@ def starts_a_ray(file: Path) -> bool:
     return "pytest.mark.ray" in file.read_text()
 
 
-def pytest_configure() -> None:
-    """Let children be interrupted if a shell started the tests in its background."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Let children be interrupted if a shell started the tests in its background.
+
+    It also decides whether the cases of the battery are made.
+    """
+    asked = Expression.compile(config.option.markexpr or "battery")
+    battery.is_wanted = asked.evaluate(lambda name, **_: name == "battery")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -77,6 +85,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+# Modules that no test has brought, so that they are examined once and not in every test.
+_KEPT: dict[str, Any] = {}
+
+
 @pytest.fixture(autouse=True)
 def own_imports(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
@@ -88,7 +100,9 @@ def own_imports(
     monkeypatch.setattr(sys, "path", sys.path[:])
     yield
     folder = str(tmp_path_factory.getbasetemp())
-    for name, module in list(sys.modules.items()):
+    for name, module in [each for each in sys.modules.items() if _KEPT.get(each[0]) is not each[1]]:
         file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", [])), "")
         if name.startswith(("own", "mine")) or str(file).startswith(folder):
             del sys.modules[name]
+        else:
+            _KEPT[name] = module

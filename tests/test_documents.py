@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import bakeoff
 from bakeoff.suite.execution.run_task import TaskResult
 from bakeoff.suite.tasks.mqar import Mqar
 
@@ -125,30 +126,24 @@ def timed_demo(folder: Path) -> list[tuple[float, str]]:
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("net.py", ["batch=500"], ["net:Net", "width=8"]),
-        ("reverse.py", ["batch=500", "length=3", "dim=8"], ["position=none", "digits=2"]),
+        ("net.py", {"batch": 500}, ["net:Net", "width=8"]),
+        ("reverse.py", {"batch": 500, "length": 3, "dim": 8}, ["position=none", "digits=2"]),
     ],
 )
 def test_an_ablation_of_the_guide_runs_to_its_report(
-    name: str, options: list[str], said: list[str], tmp_path: Path
+    name: str,
+    options: dict[str, int],
+    said: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     blocks = code_blocks((ROOT / "docs/guide.md").read_text())
     blocks = [block for block in blocks if "ABLATION = " in block]
     names = re.findall(r"This file, `(\w+\.py)`, is complete", (ROOT / "docs/guide.md").read_text())
     assert len(blocks) == len(names)
     (tmp_path / name).write_text(blocks[names.index(name)])
-    command = [sys.executable, "-m", "bakeoff.suite.cli", "run", name, "--executor", "inline"]
-    command += ["--scale", "smoke"]
-    for setting in ("steps=2", *options):
-        command += ["--set", setting]
-    subprocess.run(
-        [
-            *command,
-        ],
-        cwd=tmp_path,
-        check=True,
-        timeout=300,
-    )
+    monkeypatch.chdir(tmp_path)
+    bakeoff.run(name, executor="inline", scale="smoke", steps=2, **options)
     folder = tmp_path / "out/reports" / Path(name).stem
     results = (folder / "results.csv").read_text()
     assert all(each in (folder / "report.md").read_text() + results for each in said)

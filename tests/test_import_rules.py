@@ -48,8 +48,7 @@ assert last.result.status == "ok", last.result.reason
 @pytest.mark.parametrize(
     ("code", "unwanted"),
     [
-        pytest.param(PACKAGES, HEAVY, id="packages"),
-        pytest.param(HELP, HEAVY, id="bakeoff --help"),
+        pytest.param(PACKAGES + HELP, HEAVY, id="packages and bakeoff --help"),
         pytest.param(TRIAL, {"sacrebleu", "ray", "mlflow", "pandas", "deepspeed"}, id="one trial"),
     ],
 )

@@ -150,6 +150,7 @@ def _own_file(path: Path, files: dict[str, Path]) -> LoadedAblation:
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.append(folder)  # last, so that it does not hide packages that other code imports
+    _refuse_large(path)
     forget_changed()
     refuse_hidden(path)
     return _entry(path, path.stem, (folder,))
@@ -204,10 +205,16 @@ def _executed(path: Path, module_name: str) -> ModuleType:
     return module
 
 
-def _compiled(path: Path, loader: RecordingLoader) -> CodeType:
+def _refuse_large(path: Path) -> None:
+    """Raise before anything parses the file, which takes seconds for a megabyte."""
     num_bytes = path.stat().st_size
     if num_bytes > _MOST_BYTES:
-        raise SpecError(f"an ablation file has at most {_MOST_BYTES} bytes, and this {num_bytes}.")
+        raise SpecError(
+            f"{path}: an ablation file has at most {_MOST_BYTES} bytes, and this {num_bytes}."
+        )
+
+
+def _compiled(path: Path, loader: RecordingLoader) -> CodeType:
     try:
         loader.body = path.read_bytes()
         return compile(loader.body, str(path), "exec", dont_inherit=True)

@@ -3,7 +3,9 @@
 import ast
 import json
 import re
+from dataclasses import asdict
 from functools import cache
+from hashlib import sha256
 
 import pytest
 import torch
@@ -11,13 +13,20 @@ import torch
 from bakeoff.models import ModelSpec, build_model
 from bakeoff.reports.literature.csv import FOLDER, rows_of
 from bakeoff.suite.commands.list import overview
+from bakeoff.suite.planning.cost_model import planned_work
 from bakeoff.suite.planning.loader import find, shipped
 from bakeoff.suite.planning.plan import plan
 from bakeoff.suite.schema import Plan, Trial
 from bakeoff.suite.spec import Ablation, Axis, Claim
 from tools.build_catalogue import SIZES
 
-CASES = [(name, scale) for name in shipped() for scale in find(name).ablation.scales]
+# By default the two small scales; `make slow-test` plans all of them, which takes a minute.
+SMALL = {"smoke", "quick"}
+CASES = [
+    pytest.param(name, scale, marks=() if scale in SMALL else pytest.mark.slow)
+    for name in shipped()
+    for scale in find(name).ablation.scales
+]
 
 
 @cache
@@ -97,6 +106,19 @@ def test_it_can_be_planned_with_its_baseline_and_claim(name: str, scale: str) ->
     assert {(about.claim.a, about.claim.metric), (about.claim.b, about.claim.metric)} <= measured
 
 
+def test_the_committed_overview_is_of_these_files_and_their_quick_scales(name: str) -> None:
+    said, found = json.loads(SIZES.read_text()), planned(name, "quick")
+    assert list(said) == list(shipped()), "run `make catalogue`"
+    known = said[name]
+    assert known["sha256"] == sha256(shipped()[name].read_bytes()).hexdigest(), "make catalogue"
+    ablation = find(name).ablation
+    assert known["question"] == ablation.question
+    assert known["tasks"] == list(ablation.tasks)
+    work = planned_work(found.trials, found.resources)
+    assert known["scales"]["quick"] == asdict(work), "run `make catalogue`"
+
+
+@pytest.mark.slow
 def test_the_committed_overview_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "bakeoff.suite.planning.plan.plan", lambda name, scale: planned(name, scale)

@@ -6,7 +6,7 @@ so that the last tests can check which architectures it accepts and which it rej
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, ClassVar
@@ -289,11 +289,17 @@ def is_padded_source(kind: type[Architecture]) -> bool:
     return CONTEXT in kind.reads and kind.reads[CONTEXT][0] != "image"
 
 
-@pytest.mark.parametrize(
-    ("name", "law"),
-    [(name, law) for name in ARCHITECTURES for law in laws_of(name)],
-    ids=lambda value: getattr(value, "__name__", value),
-)
+def cases() -> Iterator[Any]:
+    """Yield each architecture with each of its laws; knobs are tried in one of them by default."""
+    first = next(iter(ARCHITECTURES))
+    for name in ARCHITECTURES:
+        for law in laws_of(name):
+            is_long = law is every_knob_has_an_effect and name != first
+            marks = [pytest.mark.battery] if is_long else []
+            yield pytest.param(name, law, id=f"{name}-{law.__name__}", marks=marks)
+
+
+@pytest.mark.parametrize(("name", "law"), list(cases()))
 def test_laws(name: str, law: Law) -> None:
     law(name)
 

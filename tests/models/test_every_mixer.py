@@ -1,13 +1,14 @@
 """Check the contract of every mixer: a new mixer is tested as soon as it is registered.
 
-Cases are made from the registry: each mixer, causal if it can be, with its default knobs, with
-every knob changed in turn, and with every relative position that it takes. Exceptions are traits
-declared on the mixer, never names here.
+Cases are made from the registry: each mixer, causal if it can be, with its default knobs and with
+every relative position in one mixer; in the battery also with every knob changed in turn, and with
+every relative position in every mixer that takes it. Exceptions are traits declared on the mixer,
+never names here.
 """
 
 import math
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
@@ -24,12 +25,14 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from bakeoff.models import MIXERS, POSITIONS, Mixer, ModelError, build_mixer, mixer_class
 from bakeoff.models.registry import relative_position
 from bakeoff.suite.probes.tensor_bytes import growth_bytes
+from tests import battery
 from tests.models.small_models import sees
 
 DIM = 8
 MAX_LENGTH = 128
 LENGTHS = (1, 2, 3, 11)
 ODD_LENGTH = 71  # not a multiple of any chunk, block or window, and longer than each
+SHORTER_ODD_LENGTH = 37  # longer than windows and blocks, but not than chunks
 RELATIVE = [name for name in POSITIONS if relative_position(name)]
 
 
@@ -83,6 +86,7 @@ def alternatives(hint: Any, default: Any) -> list[Any]:
     return [value for value in candidates if value != default]
 
 
+@cache
 def changed_knobs(form: Case) -> list[Case]:
     """Return cases of each knob with up to three other valid values, or all if they are strings."""
     config = mixer_class(form.name).Config
@@ -94,12 +98,6 @@ def changed_knobs(form: Case) -> list[Case]:
         accepted = [case for case in tried if is_built(case)]
         cases += [case for i, case in enumerate(accepted) if i < 3 or type(case.value) is str]
     return cases
-
-
-def definer(case: Case) -> type:
-    """Return the `Config` that first defines the knob; subclasses may change its default."""
-    bases = reversed(mixer_class(case.name).Config.__mro__)
-    return next(each for each in bases if case.knob in vars(each).get("__annotations__", {}))
 
 
 def all_forms() -> list[Case]:
@@ -115,6 +113,12 @@ def with_positions(form: Case) -> list[Case]:
     return [case for case in cases if is_built(case)]
 
 
+def forms_that_take_positions() -> list[Case]:
+    """Return the forms of the first mixer that takes relative positions."""
+    name = next(name for name in MIXERS if mixer_class(name).supports_relative)
+    return [form for form in FORMS if form.name == name]
+
+
 def is_built(case: Case) -> bool:
     """Return True if the mixer can be built and can run on this CPU."""
     try:
@@ -125,38 +129,30 @@ def is_built(case: Case) -> bool:
 
 
 FORMS = all_forms()
-CHANGED = [case for form in FORMS for case in changed_knobs(form)]
-PLACED = [case for form in FORMS for case in with_positions(form)]
+# A mixer takes tens of cases beside its forms; they are made only where the battery is asked for.
+CHANGED = [case for form in FORMS for case in changed_knobs(form)] if battery.is_wanted else []
+# By default positions stand in the first mixer that takes them.
+FIRST_PLACED = [case for form in forms_that_take_positions() for case in with_positions(form)]
+PLACED = FIRST_PLACED
+if battery.is_wanted:
+    PLACED = [case for form in FORMS for case in with_positions(form)]
 CASES = FORMS + CHANGED + PLACED
-# By default a knob that is a number is tried at one other value, and one that several mixers
-# inherit from the same `Config` in the first of these only, so that a family costs little more than
-# a single mixer.
-FIRST = {(case.name, case.is_causal, case.knob): case for case in reversed(CHANGED)}
-FIRST_HEIR = {(definer(case), case.knob): case.name for case in reversed(CHANGED)}
 
 
-def is_first(case: Case) -> bool:
-    words_or_none = not case.knob or type(case.value) in (str, bool)
-    if case.knob and FIRST_HEIR.get((definer(case), case.knob), case.name) != case.name:
-        return False
-    return words_or_none or FIRST[case.name, case.is_causal, case.knob] is case
-
-
-def each(several: Iterable[Any], is_default: Callable[[Case], bool] = is_first) -> list[Any]:
-    """Return cases, or tuples that begin with one, with a marker on slow ones."""
-    marked = []
+def each(several: Iterable[Any]) -> list[Any]:
+    """Return cases, or tuples that begin with one, with a marker on those of the battery."""
+    default, marked = {*FORMS, *FIRST_PLACED}, []
     for one in several:
         values = one if isinstance(one, tuple) else (one,)
-        marks = [] if is_default(values[0]) else [pytest.mark.battery]
+        marks = [] if values[0] in default else [pytest.mark.battery]
         marked.append(pytest.param(*values, id="-".join(map(str, values)), marks=marks))
     return marked
 
 
 forms = pytest.mark.parametrize("case", FORMS, ids=str)
 cases = pytest.mark.parametrize("case", each(CASES))
-# These are for properties that a knob can hardly break without a difference from the reference:
-# knobs and positions run in the battery only.
-forms_first = pytest.mark.parametrize("case", each(CASES, lambda case: case in FORMS))
+# These are for properties that a knob can hardly break without a difference from the reference.
+forms_first = pytest.mark.parametrize("case", each(CASES if battery.is_wanted else FORMS))
 causal_cases = pytest.mark.parametrize("case", each(case for case in CASES if case.is_causal))
 names = pytest.mark.parametrize("name", list(MIXERS))
 
@@ -198,13 +194,13 @@ def assert_same(fast: list[Tensor], slow: list[Tensor], tolerance: float = 1e-9)
 
 @names
 def test_every_knob_has_another_value_that_can_be_tried(name: str) -> None:
-    tried = {case.knob for case in CHANGED if case.name == name}
+    tried = {case.knob for form in FORMS if form.name == name for case in changed_knobs(form)}
     assert tried == {field.name for field in fields(mixer_class(name).Config)}
 
 
 # A padded knob runs in the battery only; by default its padding is in the test of the mask mode.
 WHOLE = each((case, "whole") for case in CASES)
-PADDED = each(((case, "padded") for case in CASES), lambda case: case in FORMS)
+PADDED = each((case, "padded") for case in (CASES if battery.is_wanted else FORMS))
 
 
 @pytest.mark.parametrize(("case", "padded"), WHOLE + PADDED)
@@ -212,26 +208,48 @@ def test_fast_form_equals_reference_forward_and_every_gradient(case: Case, padde
     is_padded = padded == "padded"
     mixer = case.stack(3)[-1] if is_padded else case.build()  # higher layers may differ
     assert mixer.is_proven()
-    lengths = (*LENGTHS, ODD_LENGTH) if case in FORMS else LENGTHS[-1:]
+    lengths = lengths_of(case, is_padded) if case in FORMS else LENGTHS[-1:]
     if case in PLACED and not is_padded:
         lengths = (*lengths, 40)  # beyond the distances that Shaw clips
     for length in lengths:
         assert_equals_reference(mixer, length, is_padded)
 
 
+def lengths_of(form: Case, is_padded: bool) -> tuple[int, ...]:
+    """Return all lengths in the battery; by default a shorter odd one once for each mixer.
+
+    By default the boundaries of chunks are met where a knob makes them short.
+    """
+    if battery.is_wanted:
+        return (*LENGTHS, ODD_LENGTH)
+    if not is_padded:
+        return LENGTHS
+    return (SHORTER_ODD_LENGTH,) if form == main_form(form.name) else LENGTHS[-1:]
+
+
+def main_form(name: str) -> Case:
+    """Return the causal form of a mixer if it has one, and otherwise the full one."""
+    return next(form for form in reversed(FORMS) if form.name == name)
+
+
+@names
+def test_a_knob_with_another_value_equals_the_reference(name: str) -> None:
+    """Check one other value of each knob on a short sequence; the battery checks more."""
+    changed = changed_knobs(main_form(name))
+    for case in {case.knob: case for case in reversed(changed)}.values():
+        assert_equals_reference(case.build(), 5, is_padded=False)
+
+
+@pytest.mark.battery
 @pytest.mark.parametrize("placed", PLACED, ids=str)
 def test_every_knob_goes_with_every_position(placed: Case) -> None:
     """Check the combinations of knobs with the other parts of a mixer; some are refused."""
-    changed = [case for case in CHANGED if case.knob and is_form_of(placed, case)]
+    changed = changed_knobs(Case(placed.name, placed.is_causal))
     pairs = [replace(case, position=placed.position) for case in changed]
     built = [pair for pair in pairs if is_built(pair)]
     assert len(built) >= len(pairs) / 2
     for pair in built:
         assert_equals_reference(pair.build(), 5, is_padded=False)
-
-
-def is_form_of(form: Case, case: Case) -> bool:
-    return (form.name, form.is_causal) == (case.name, case.is_causal)
 
 
 def assert_equals_reference(mixer: Mixer, length: int, is_padded: bool) -> None:
@@ -551,12 +569,11 @@ def test_the_tensors_alive_at_the_peak_are_listed() -> None:
     assert 1 <= len(scores) <= 3, lines  # some of scores, weights and mask, but not all
 
 
-SIZES_OF_BYTES = [(case, 1, 160) for case in CASES] + [(case, 2, 320) for case in FORMS]
+SIZES_OF_BYTES = [(case, 1, 160) for case in (CASES if battery.is_wanted else FORMS)]
+SIZES_OF_BYTES += [(case, 2, 320) for case in FORMS]
 
 
-@pytest.mark.parametrize(
-    ("case", "batch", "length"), each(SIZES_OF_BYTES, lambda case: case in FORMS)
-)
+@pytest.mark.parametrize(("case", "batch", "length"), each(SIZES_OF_BYTES))
 def test_bytes_formula_equals_what_is_held(case: Case, batch: int, length: int) -> None:
     """Check equality or a refusal: relative positions, unequal widths of keys, kernel="math"."""
     dim = 64  # so that padding to whole vectors and a library's constants weigh little
@@ -621,7 +638,8 @@ def moved_outputs(case: Case) -> tuple[Tensor, Tensor]:
     return torch.stack([trained.detach(), gradient]), evaluated
 
 
-@pytest.mark.parametrize("case", each(CHANGED))
+@pytest.mark.battery
+@pytest.mark.parametrize("case", CHANGED, ids=str)
 def test_a_changed_knob_changes_what_it_says(case: Case) -> None:
     """Check that each knob changes the output, or declares that it does not.
 
@@ -643,7 +661,8 @@ def test_a_changed_knob_changes_what_it_says(case: Case) -> None:
 
 def is_like_none(case: Case) -> bool:
     """Return True if None, the default, stands for this value, and not for every value."""
-    others = [each for each in CHANGED if (each.name, each.knob) == (case.name, case.knob)]
+    others = [each for form in FORMS if form.name == case.name for each in changed_knobs(form)]
+    others = [each for each in others if each.knob == case.knob]
     shapes = {each: [t.shape for t in tensors_of(each.build())] for each in others}
     return any(shape != shapes[case] for shape in shapes.values())
 
@@ -753,7 +772,7 @@ def test_attention_weights_are_a_distribution_over_what_may_be_seen(case: Case) 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 def test_a_gpu_gives_what_the_cpu_gives() -> None:
     """Compare every form, padded and not, with gradients, in float64 so that kernels may differ."""
-    for case in FORMS + PLACED:
+    for case in FORMS + [case for form in FORMS for case in with_positions(form)]:
         mixer, x, mask = case.build(), sequence(5, 17).requires_grad_(), padding(17)
         for part in mixer.modules():
             if isinstance(part, nn.RNNBase):  # cuDNN's have no backward pass in evaluation mode

@@ -1,16 +1,10 @@
-"""Test that the structure check finds violations and passes on this repository."""
+"""Test that the structure check finds violations; `make lint` runs it on this repository."""
 
 from pathlib import Path
 
 import pytest
 
 from tools.check_structure import findings
-
-ROOT = Path(__file__).parents[2]
-
-
-def test_the_repository_keeps_the_rules() -> None:
-    assert list(findings(ROOT)) == []
 
 
 @pytest.mark.parametrize(

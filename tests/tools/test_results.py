@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bakeoff.reports.view import read_sweep
+from bakeoff.reports.view import Sweep, read_sweep
 from bakeoff.suite.journal.journal import Journal
 from bakeoff.suite.schema import LEARNING_RATE, Result, Status
 from tests.suite.finished_sweep import FinishedSweep
@@ -30,8 +30,8 @@ from tools.results import (
 
 NO_CHANGE: dict[str, Any] = {}
 KEPT = sorted(path.parent.name for path in RESULTS.glob("*/curves.parquet"))
-# These pages cover most kinds of exhibits; `make slow-test` renders all of them.
-BY_DEFAULT = ("complexity", "heads", "recall", "scaling_laws", "translation", "vision")
+# Mixers alone, attention, and texts that a model wrote; `make slow-test` renders all of them.
+BY_DEFAULT = ("complexity", "heads", "translation")
 PAGES = [pytest.param(name, marks=() if name in BY_DEFAULT else pytest.mark.slow) for name in KEPT]
 
 
@@ -57,10 +57,16 @@ def test_a_committed_report_is_made_again_from_its_frames(name: str, tmp_path: P
     assert num_bytes(home) <= most_bytes(len(sweep.about.tasks))
 
 
-def test_learning_rates_in_use_lie_between_two_that_were_tried() -> None:
+@pytest.fixture(scope="module")
+def sweeps() -> dict[str, Sweep]:
+    """Return the sweeps of all committed reports; do not modify them."""
+    return kept()
+
+
+def test_learning_rates_in_use_lie_between_two_that_were_tried(sweeps: dict[str, Sweep]) -> None:
     """Check 95 of 100 cells; an optimum at the end of the range may lie beyond it."""
     is_interior: list[bool] = []
-    for sweep in kept().values():
+    for sweep in sweeps.values():
         rows = sweep.results.query("probe == @LEARNING_RATE")
         for _, of_cell in rows.groupby(["task", "variant"]):
             chosen = of_cell.loc[of_cell["metric"] == LEARNING_RATE, "value"]
@@ -71,8 +77,7 @@ def test_learning_rates_in_use_lie_between_two_that_were_tried() -> None:
     assert is_interior.count(True) >= 0.95 * len(is_interior)
 
 
-def test_the_committed_overview_is_made_again(tmp_path: Path) -> None:
-    sweeps = kept()
+def test_the_committed_overview_is_made_again(tmp_path: Path, sweeps: dict[str, Sweep]) -> None:
     results.make_overview(sweeps, tmp_path)
     for name in ("index.html", "index.md"):
         assert (tmp_path / name).read_bytes() == (RESULTS / name).read_bytes(), "run `make pages`"

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from bakeoff.models import MIXERS, POSITIONS, ModelError, ModelSpec, build_shapes, mixer_class
+from tests import battery
 from tests.models.small_models import BATCH, LENGTH, SYMBOLS, build, inputs, spec
 
 STEPPERS = [name for name in MIXERS if mixer_class(name).supports_step]
@@ -29,9 +30,16 @@ def goes(model_spec: ModelSpec) -> bool:
     return True
 
 
+# By default each mixer, each position and each setting once; the battery combines them.
+DEFAULT = [
+    *((mixer, "learned", SETTINGS[0]) for mixer in STEPPERS),
+    *(("attention", position, SETTINGS[0]) for position in POSITIONS),
+    *(("attention", "learned", settings) for settings in SETTINGS),
+]
+WANTED = itertools.product(STEPPERS, POSITIONS, SETTINGS) if battery.is_wanted else DEFAULT
 CASES = [
     case
-    for mixer, position, settings in itertools.product(STEPPERS, POSITIONS, SETTINGS)
+    for mixer, position, settings in WANTED
     if goes(case := spec("language_model", mixer, position=position, **settings))
 ]
 

@@ -115,17 +115,26 @@ def test_coverage(noise: float, misfit: float) -> None:
     assert max(shares.values()) <= 0.99
 
 
-def test_no_start_of_another_descent_ends_lower() -> None:
-    """Compare with L-BFGS, as in Hoffmann et al., on the same Huber loss."""
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_start_of_another_descent_ends_lower(every: int) -> None:
+    """Compare with L-BFGS, as in Hoffmann et al., on the same Huber loss; by default 7 of 32."""
     held = sorted(points(noise=0.01, seed=3))
     law = fitted_law(held)
     x, z, _ = scaling_law._places(held)
     logs = np.array([[point.log_loss for point in held]])
     width = scaling_law._width(law.residuals)
 
-    def loss(theta: np.ndarray) -> float:
-        fitted = scaling_law._terms(theta[None], x, z)[0]
-        return 1e6 * float(scaling_law._huber(logs - fitted, width)[0])
+    def losses(thetas: np.ndarray) -> np.ndarray:
+        fitted = scaling_law._terms(thetas, x, z)[0]
+        found: np.ndarray = 1e6 * scaling_law._huber(logs - fitted, width)
+        return found
+
+    def loss_and_gradient(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Take central differences in one call, which is five times as fast as scipy's."""
+        steps = 1e-6 * np.eye(len(theta))
+        here, *around = losses(np.vstack([theta, theta + steps, theta - steps]))
+        above, below = np.split(np.array(around), 2)
+        return float(here), (above - below) / 2e-6
 
     starts = [
         [e, a, math.log(p), b, math.log(q)]
@@ -135,8 +144,10 @@ def test_no_start_of_another_descent_ends_lower() -> None:
         for p in (0.2, 0.8)
         for q in (0.2, 0.8)
     ]
-    lowest = min(minimize(loss, start, method="L-BFGS-B").fun for start in starts)
-    assert loss(law.best.theta[0]) <= lowest * (1 + 1e-3)
+    ends = [
+        minimize(loss_and_gradient, each, method="L-BFGS-B", jac=True) for each in starts[::every]
+    ]
+    assert losses(law.best.theta[:1])[0] <= min(end.fun for end in ends) * (1 + 1e-3)
 
 
 def test_the_order_of_points_and_seeds_moves_nothing() -> None:
