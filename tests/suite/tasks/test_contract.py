@@ -67,7 +67,8 @@ VARIANTS = {
 
 @pytest.fixture(
     params=[
-        pytest.param(n, marks=pytest.mark.battery) if n == "bible_en_fr" else n for n in AT_HAND
+        pytest.param(n, marks=pytest.mark.battery) if n in ("bible_en_fr", "pathfinder_x") else n
+        for n in AT_HAND
     ]
 )
 def task(request: pytest.FixtureRequest) -> Task:
