@@ -28,6 +28,9 @@ SPLITS: tuple[Split, ...] = ("validation", "test")
 WORLDS = ("corridor", "windy_grid", "cart_pole")
 OF_PICTURES = ("image", "drawing")  # values of `asks_for` where targets are pictures
 ROOT = Path(__file__).parents[3]
+one_split = pytest.mark.parametrize(
+    "split", ["test", pytest.param("validation", marks=pytest.mark.battery)]
+)
 
 # A program for a separate process: task name -> digest of some training batches.
 BATCH_DIGESTS = """
@@ -43,10 +46,12 @@ print(json.dumps({name: batch_digest(build_task(name, length)) for name, length 
 AT_HAND = [name for name in TASKS if not task_class(name).source.is_fetched]
 
 
-# Tasks that differ from another one only in their texts, their players or a share: their classes
-# have the same code. Laws that read whole splits have these in `make battery`.
+# Tasks that differ from another one only in their texts, their players, a share or a size: their
+# classes have the same code. Laws that read whole splits have these in `make battery`.
 VARIANTS = {
     "bible_en_fr",
+    "pathfinder",
+    "pathfinder_x",
     "definitions_masked_5",
     "definitions_masked_40",
     "definitions_masked_only",
@@ -60,7 +65,12 @@ VARIANTS = {
 }
 
 
-@pytest.fixture(params=AT_HAND)
+@pytest.fixture(
+    params=[
+        pytest.param(n, marks=pytest.mark.battery) if n in ("bible_en_fr", "pathfinder_x") else n
+        for n in AT_HAND
+    ]
+)
 def task(request: pytest.FixtureRequest) -> Task:
     return _task(request.param)
 
@@ -289,7 +299,7 @@ def test_a_batch_may_be_overwritten_without_harm_to_the_next(task: Task) -> None
         assert _same(batch_again(), kept)
 
 
-@pytest.mark.parametrize("split", SPLITS)
+@one_split
 def test_a_split_is_whole_and_in_the_same_order_at_every_batch_size(
     different_task: Task, split: Split
 ) -> None:
@@ -349,7 +359,7 @@ def _pictures(batch: Batch) -> Tensor:
     return batch.inputs["context" if has_picture else "inputs"]
 
 
-@pytest.mark.parametrize("split", SPLITS)
+@one_split
 def test_batch_size_does_not_change_the_score(different_task: Task, split: Split) -> None:
     task = different_task
     table = torch.randn(1009, task.output_size, generator=torch.Generator().manual_seed(0))
@@ -373,7 +383,7 @@ def test_batch_size_does_not_change_the_score(different_task: Task, split: Split
 
 def _batches(task: Task, split: Split, batch: int) -> Iterator[Batch]:
     """Return the first rows of the split; for many outputs fewer, whose logits are large."""
-    return islice(task.held_out(split, batch), (480 if task.output_size < 200 else 120) // batch)
+    return islice(task.held_out(split, batch), (240 if task.output_size < 200 else 120) // batch)
 
 
 def _hash_rows(batch: Batch, task: Task) -> Tensor:
