@@ -116,7 +116,7 @@ def test_too_few_sizes_have_no_law_but_a_reason() -> None:
     for group in groups(sweep(dims=(16, 32))):
         assert group.law is None
         assert group.predictions == ()
-        assert group.why_no_law == "2 different sizes, where a law needs 3"
+        assert group.why_no_law == "2 different sizes, and a law needs at least 3"
         assert flops_budgets(group) == ()
         assert frontier(group, [1e12]) == {}
 
