@@ -71,22 +71,23 @@ OUTCOMES = (*CERTAIN, POSSIBLE, *_OTHERS)
 ONLY = {"left_only": "only in A", "right_only": "only in B"}
 NOTHING_IN_COMMON = (
     "The two selections have nothing in common: no variant was measured in both with the same "
-    "seed. One store keeps one result of a trial in an environment, so two commits are seldom in "
-    "the same store; run each into an output folder of its own, and compare the two folders."
+    "seed. One store keeps one result per trial and environment, so two commits are rarely in the "
+    "same store; run each commit with its own output folder, and compare the two folders."
 )
 DEFINITIONS = (
     "Scores: the mean of B - A over the seeds that both have, with Student’s t interval at 95 %. A "
-    "score moved if the interval excludes zero; fewer than three pairs leave it open. The columns "
-    "A and B are means over the same seeds. Identical means equal to the last digit.",
-    "Times: the ratio B over A. It is faster or slower if its whole 95 % interval lies more than "
-    "0.5 % from 1, same if it lies within 2 %, ambiguous if neither holds, noisy if a measurement "
-    "did not settle. A and B ran at different moments, so a change of the machine is part of the "
-    "ratio.",
-    "Times and memory of different devices, thread counts or torch versions get no verdict: “other "
+    "score moved if the interval excludes zero; fewer than three pairs are not enough for a "
+    "verdict. The columns A and B are means over the same seeds. Identical means equal to the last "
+    "digit.",
+    "Times: the ratio B / A. A time is faster or slower if the whole 95 % interval is more than "
+    "0.5 % from 1, same if the interval is within 2 %, ambiguous if neither holds, and noisy if a "
+    "stopping criterion was not met. A and B were measured at different times, so the ratio "
+    "includes changes of the machine.",
+    "Times and memory of different devices, thread counts or torch versions get no verdict; “other "
     "device” shows the ratio of geometric means, with Welch’s unpaired interval.",
     "Counts, FLOPs and bytes are compared to the last digit.",
-    "All scores that differ are tested together by Holm’s procedure at 5 %, and so are all times. "
-    "“Perhaps” marks what is significant on its own, but not among so many.",
+    "All scores that differ are tested together with Holm’s method at 5 %, and so are all times. "
+    "“Perhaps” marks a difference that is significant on its own but not after this correction.",
     "“What else differs” names recorded differences: the trial (a definition’s version, the model, "
     "the data or the training), the commit, the environment.",
 )
@@ -399,7 +400,7 @@ def _judge_score(found: Change) -> Change:
     found = replace(found, p=smallest_level(differences))
     if estimate.excludes_zero:
         return replace(found, outcome="moved")
-    return replace(found, reason="the interval of the difference holds zero")
+    return replace(found, reason="the interval of the difference contains zero")
 
 
 def _judge_time(found: Change) -> Change:
@@ -476,7 +477,7 @@ def _correct(changes: list[Change]) -> list[Change]:
     for kind in KINDS:
         tested = {str(i): c.p for i, c in enumerate(changes) if c.kind == kind and c.p is not None}
         families = holm({i: SmallestLevels(decides=p, excludes_zero=p) for i, p in tested.items()})
-        reason = f"significant on its own, and not among {len(tested)} that were tested"
+        reason = f"significant on its own, but not after correction for {len(tested)} tests"
         for i, p in tested.items():
             if changes[int(i)].is_certain and p >= families[i].level:
                 corrected[int(i)] = replace(changes[int(i)], outcome=POSSIBLE, reason=reason)
@@ -493,7 +494,7 @@ def headline(changes: Sequence[Change]) -> str:
         return NOTHING_IN_COMMON
     text = "; ".join(filter(None, (_count_findings(kind, paired) for kind in KINDS)))
     if not any(change.is_certain for change in paired):
-        return f"Nothing moved for certain: {text}."
+        return f"No significant change: {text}."
     return f"{text}. Largest change: {_in_a_line(paired[0])}."
 
 
@@ -557,9 +558,9 @@ def _sentences(a: Selection, b: Selection, changes: Sequence[Change]) -> Iterato
     drift = machine_drift(a, b)
     if drift and any(c.kind == "time" and c.outcome != OTHER_DEVICE for c in changes):
         yield (
-            "The instrument’s own kernels, the same work in both, took "
-            f"{as_ratio(drift[0])} times as long in B (median of {drift[1]:,} pairs): about so "
-            "much of any change of a time is due to the machine."
+            f"The reference kernels, which do the same work in both, took {as_ratio(drift[0])} "
+            f"times as long in B (median of {drift[1]:,} pairs). About this much of any change in "
+            "time is due to the machine."
         )
     for outcome in ONLY.values():
         num = sum(c.outcome == outcome for c in changes)
@@ -594,7 +595,7 @@ def change_table(title: str, changes: Iterable[Change]) -> Table:
 
 def _table(title: str, row_title: str, columns: tuple[Column, ...], rows: Sequence[Row]) -> Table:
     """Return a table with the first `MOST_ROWS` of the rows, and a footnote on the others."""
-    note = f"Shown are {MOST_ROWS:,} of {len(rows):,} rows; moved.csv has them all."
+    note = f"{MOST_ROWS:,} of {len(rows):,} rows are shown; moved.csv contains all rows."
     return Table(
         name=title,
         title=title,

@@ -110,7 +110,9 @@ def read_sweep(results_path: Path, curves_path: Path) -> Sweep:
     results = read_table(results_path)
     about = (results.schema.metadata or {}).get(METADATA_KEY)
     if about is None:
-        raise FrameError(f"{results_path} says nothing about its ablation (no 'bakeoff' metadata).")
+        raise FrameError(
+            f"{results_path} contains no description of its ablation (no 'bakeoff' metadata)."
+        )
     content = results.to_pydict()
     for name in columns_of([*content]):
         del content[name]  # these columns are recomputed from `about`

@@ -27,7 +27,7 @@ app = typer.Typer(
 def _folder(out: Path) -> Path:
     """Raise for a name that no file system accepts, before anything tries to use it."""
     if len(bytes(out)) >= 4_096 or any(len(os.fsencode(part)) > 255 for part in out.parts):
-        raise typer.BadParameter("no file system takes so long a name; give a shorter one.")
+        raise typer.BadParameter("the name is too long for any file system; give a shorter one.")
     return out
 
 
@@ -39,18 +39,24 @@ Names = Annotated[
 ]
 ScaleName = Literal["smoke", "quick", "standard", "paper"]
 Scale = Annotated[
-    ScaleName, typer.Option(help="smoke shows that it works; quick takes minutes on two cores.")
+    ScaleName,
+    typer.Option(
+        help=("smoke only checks that the ablation runs; quick takes minutes on two cores.")
+    ),
 ]
 Seeds = Annotated[
-    int | None, typer.Option(min=1, max=10_000, help="Number of seeds instead of the scale's own.")
+    int | None,
+    typer.Option(min=1, max=10_000, help=("Number of seeds, instead of that of the scale.")),
 ]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="FIELD=VALUE[,VALUE...]",
-        help="Change a field of the scale or of the model as if the file said so: one value is "
-        "the baseline's, several are an axis. May be given several times.",
+        help=(
+            "Change a field of the scale or of the model as if it were set in the file: one value "
+            "is set for the baseline, several values form an axis. May be given several times."
+        ),
     ),
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", callback=_folder, help="The output folder.")]
@@ -63,15 +69,17 @@ Card = Annotated[
     str | None,
     typer.Option(
         metavar="GPU",
-        help="Estimate times for this kind of GPU, as a100 or l4; by default for the one that is "
-        "here, else for an H100.",
+        help=(
+            "Estimate times for this kind of GPU, such as a100 or l4; by default for the GPU of "
+            "this machine, otherwise for an H100."
+        ),
     ),
 ]
 Price = Annotated[
     str | None,
     typer.Option(
         metavar="PRICE",
-        help="Price of an hour of a GPU, or of a core if no trial takes one: 2.50 or '2.50 USD'.",
+        help="Price per GPU-hour, or per core-hour if no trial uses a GPU: 2.50 or '2.50 USD'.",
     ),
 ]
 FailFast = Annotated[bool, typer.Option(help="Stop at the first trial that fails.")]
@@ -83,33 +91,38 @@ Head = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT",
-        help="Join a running Ray cluster; `auto`: the one that this machine is part of.",
+        help="Join a running Ray cluster; `auto`: the cluster of this machine.",
     ),
 ]
 Wait = Annotated[
-    bool, typer.Option("--wait", help="Wait while another run uses the output folder.")
+    bool, typer.Option("--wait", help="Wait until no other run uses the output folder.")
 ]
 TimeLimit = Annotated[
     str | None,
     typer.Option(
         metavar="S",
-        help="Stop after so many seconds (or 30m, 2h), one seed after the other until then, and "
-        "report the results so far; the same command continues.",
+        help=(
+            "Stop after this many seconds (or 30m, 2h) and report the results so far; trials run "
+            "seed by seed. The same command continues the run."
+        ),
     ),
 ]
 TrialLimit = Annotated[
     str | None,
     typer.Option(
         metavar="S",
-        help="End a trial that runs longer (90, 30m, 2h) as a timeout; by default 1h at quick "
-        "scale, 24h at standard, 168h at paper.",
+        help="Time limit of a trial (90, 30m, 2h), after which it counts as a timeout; by default "
+        "1h at quick scale, 24h at standard, 168h at paper.",
     ),
 ]
 CheckpointEvery = Annotated[
     str | None,
     typer.Option(
         metavar="S",
-        help="How often a trial saves a checkpoint (by default 5m); a shorter trial saves none.",
+        help=(
+            "Interval between the checkpoints of a trial (by default 5m); a shorter trial saves "
+            "none."
+        ),
     ),
 ]
 Url = Annotated[
@@ -210,14 +223,16 @@ def submit(
         typer.Option(
             metavar="DIR",
             callback=_folder,
-            help="Folder on the head; a relative one is in its user's home.",
+            help="Folder on the head; a relative path starts at the home folder of its user.",
         ),
     ] = OUT,
     tracking_uri: Uri = None,
     fail_fast: FailFast = False,
     trial_limit: TrialLimit = None,
     checkpoint_every: CheckpointEvery = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Show the log until the end.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Show the log until the sweep ends.")
+    ] = False,
     again: Annotated[
         bool, typer.Option("--again", help="Submit it even if it has succeeded.")
     ] = False,
@@ -282,15 +297,19 @@ def status(
         ),
     ] = None,
     json: Json = False,
-    follow: Annotated[bool, typer.Option("--follow", help="Until nothing runs any more.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Repeat until no sweep is running.")
+    ] = False,
     price: Price = None,
 ) -> None:
     """Count trials by state; show what runs where, what waits or failed and why, the time left."""
     if follow and json:
-        raise typer.BadParameter("--follow is for people; ask again and again with --json.")
+        raise typer.BadParameter("--follow cannot be combined with --json; call --json repeatedly.")
     if address is not None:
         if price:
-            raise typer.BadParameter("--price needs hours, which --address does not show.")
+            raise typer.BadParameter(
+                "--price cannot be combined with --address, which shows no hours."
+            )
         from bakeoff.suite.commands.cluster_status import follow_cluster_status, show_cluster_status
 
         if follow:
@@ -307,7 +326,7 @@ def status(
 @app.command()
 def logs(
     trial: Annotated[
-        str, typer.Argument(metavar="TRIAL", help="Its id, or the first digits of it.")
+        str, typer.Argument(metavar="TRIAL", help="Its id or the first digits of its id.")
     ],
     out: Out = OUT,
 ) -> None:
@@ -349,7 +368,7 @@ def report(
             raise typer.BadParameter("--editions and --compare cannot be given together.")
         raise typer.Exit(report_command.print_editions(names, open_store, scale))
     if price is not None and compare is not None:
-        raise typer.BadParameter("--price is for the page of an ablation, which --compare is not.")
+        raise typer.BadParameter("--price and --compare cannot be given together.")
     folder = out / "reports"
     raise typer.Exit(
         report_command.report(names, open_store, folder, scale=scale, compare=compare, price=price)

@@ -187,7 +187,7 @@ def words_of(error: BaseException) -> str:
     try:
         said = str(error)
     except Exception:
-        said = "(its message cannot be had)"
+        said = "(its message is not available)"
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 

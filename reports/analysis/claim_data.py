@@ -359,10 +359,10 @@ def what_was_equal(found: Evidence) -> str:
     if not series.is_share:
         return text
     if not any(0 < value < 1 for value in values):
-        text += ", at the end of what the score can show"
+        text += ", a bound of the score"
     n = found.num_test_examples
     if n is None:
-        return f"{text}; the finite test split may hide a difference"
+        return f"{text}; a difference may not be visible on a finite test set"
     return f"{text}; {n:,} test examples leave it open by {_hidden(values, n):.2g} (95 %)"
 
 
@@ -400,12 +400,12 @@ def _improvement(found: Evidence, made: Improvement) -> str:
 def _sign_flip(found: Evidence, test: SignFlip) -> Iterator[str]:
     if test.p is not None:
         yield (
-            f"Without supposing a normal distribution: exact sign-flip p = {test.p:.2g} "
-            f"(two-sided, {found.count(test.n)})."
+            "An exact sign-flip test, which does not assume a normal distribution, gives p = "
+            f"{test.p:.2g} (two-sided, {found.count(test.n)})."
         )
     elif test.n < test.num_pairs_needed:
         yield (
-            f"An exact sign-flip test cannot go below p = {test.least_p:.2g} with "
+            f"The smallest possible p-value of an exact sign-flip test is {test.least_p:.2g} with "
             f"{found.count(test.n)}; it takes {test.num_pairs_needed} to reach {test.alpha:.3g}."
         )
 
@@ -413,14 +413,20 @@ def _sign_flip(found: Evidence, test: SignFlip) -> Iterator[str]:
 def _to_settle(found: Evidence, strong: Strength) -> str:
     n = found.num_pairs
     if math.isnan(strong.spread):
-        return "One pair shows no spread, so nobody can say how many would settle it."
+        return (
+            "The spread cannot be estimated from one pair, so the number of pairs needed is "
+            "unknown."
+        )
     needed = strong.num_seeds_to_settle
     about = f"more than {MOST_SEEDS:,}" if needed is None else f"about {needed:,}"
-    text = f"If mean and spread stay as they are, {found.count(about)} would settle it"
+    text = (
+        f"If the mean and the spread stay the same, {found.count(about)} would be enough for a "
+        "verdict"
+    )
     if n < MIN_PAIRS or not strong.smallest_effect:
         return f"{text}."
     effect = _size(found, strong.smallest_effect)
-    return f"{text}; these {n} find a true difference of {effect} four times in five."
+    return f"{text}; these {n} detect a true difference of {effect} in four of five cases."
 
 
 def _size(found: Evidence, effect: float) -> str:
@@ -435,12 +441,12 @@ def _family(family: Family) -> str:
     level = f"{100 * family.level:.3g} %"
     if family.num_claims == 1:
         return (
-            f"The verdict is that of Student's t interval of paired differences at the {level} "
-            "level, which supposes errors close to normal: the one claim of this ablation; every "
-            "other comparison is exploratory."
+            f"The verdict uses Student's t interval of the paired differences at the {level} "
+            "level, which assumes approximately normal errors. It applies only to the claim of "
+            "this ablation; every other comparison is exploratory."
         )
     return (
-        f"Judged by Student's t interval at the {level} level: Holm keeps the chance of any false "
-        f"verdict among the {family.num_claims} claims of this overview at "
-        f"{100 * family.alpha:.3g} %."
+        f"The verdict uses Student's t interval at the {level} level. Holm's method keeps the "
+        f"probability of any false verdict among the {family.num_claims} claims of this overview "
+        f"at {100 * family.alpha:.3g} %."
     )

@@ -67,8 +67,10 @@ def variant_costs(about: About, measured: Sequence[Series], task: str) -> Iterat
             title="state between tokens",
             unit="B",
             amounts=_medians(about, kept),
-            how="The state is what a model keeps of one sequence between two tokens, in float32, "
-            f"by formula{_after(kept)}.",
+            how=(
+                "The state is the memory that a model keeps per sequence between two tokens, in "
+                f"float32, computed by formula{_after(kept)}."
+            ),
         )
     times = step_times(measured, task)
     if times:
@@ -77,7 +79,7 @@ def variant_costs(about: About, measured: Sequence[Series], task: str) -> Iterat
             title="training time",
             unit="s",
             amounts=training_seconds(about, times),
-            how="Time is training steps times the median training step"
+            how="Time is the number of training steps times the median time of a training step"
             f"{where(about, times.environment_id)}{_without_start(about)}.",
         )
     counted = _most_measured(measured, task, _FLOPS)
@@ -87,8 +89,10 @@ def variant_costs(about: About, measured: Sequence[Series], task: str) -> Iterat
             title="training FLOPs",
             unit="FLOP",
             amounts=_training_flops(about, counted),
-            how="Training FLOPs are three times those of a forward pass, times the batch, times "
-            f"the training steps{_without_start(about)}.",
+            how=(
+                "Training FLOPs are three times the forward FLOPs, times the batch size, times "
+                f"the number of training steps{_without_start(about)}."
+            ),
         )
     sized = _most_measured(measured, task, _MEMORY)
     if sized:
@@ -97,7 +101,10 @@ def variant_costs(about: About, measured: Sequence[Series], task: str) -> Iterat
             title="peak memory",
             unit="B",
             amounts=_medians(about, sized),
-            how=f"Memory is the peak of one training step{where(about, sized.environment_id)}.",
+            how=(
+                "Memory is the peak memory of one training "
+                f"step{where(about, sized.environment_id)}."
+            ),
         )
 
 
@@ -175,7 +182,7 @@ def where(about: About, environment_id: str) -> str:
 def _without_start(about: About) -> str:
     """Return a remark if trainings may start from another one, whose cost is not in the results."""
     is_asked = "start" in about.axes or "start" in about.settings
-    return ", without the training that a variant starts from" if is_asked else ""
+    return ", without pre-training" if is_asked else ""
 
 
 def _after(series: Series) -> str:

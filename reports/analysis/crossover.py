@@ -127,19 +127,19 @@ def _unchanged(means: LogMeans, resolutions: Array, *, is_ahead: bool) -> Crosso
     if not is_sure.any():
         return Crossover(CrossoverKind.UNDECIDED, _alike(means))
     if is_ahead:
-        doubt = f", though not surely at {', '.join(unsure)}" if unsure else ""
+        doubt = f", but not significantly at {', '.join(unsure)}" if unsure else ""
         text = f"below {means.places[0]:,} (faster at every length{doubt})"
         return Crossover(CrossoverKind.ALWAYS, text)
     last = f"{means.places[-1]:,}"
     if last in unsure:
-        text = f"not seen below {last}, where the two cannot be told apart"
+        text = f"not seen below {last}, where the difference is not significant"
         return Crossover(CrossoverKind.UNDECIDED, text)
     return Crossover(CrossoverKind.NEVER, f"not below {last}")
 
 
 def _alike(means: LogMeans) -> str:
     first, last = means.places[0], means.places[-1]
-    return f"the two cannot be told apart anywhere from {first:,} to {last:,}"
+    return f"no significant difference from {first:,} to {last:,}"
 
 
 def _crossing(means: LogMeans, resolutions: Array, index: int) -> tuple[Estimate | None, str]:

@@ -51,17 +51,22 @@ def what_no_floor_shows(about: About, claim: ClaimSpec, measured: Sequence[Serie
     score = _claimed(claim, measured)
     if score is None:
         if claim.metric.startswith(_VALIDATION):
-            return "The claim is on validation data, of which no floor is known."
-        return "The claim is on no score: it says nothing of quality." * (QUALITY in about.probes)
+            return "The claim is about validation data, for which no floor is known."
+        return "The claim is not about a score, so floors do not apply." * (QUALITY in about.probes)
     labels = floors_of(about, score)
     if not labels:
-        return f"No floor of {score.task} is known: nothing shows that its models have learnt it."
+        return (
+            f"No floor of {score.task} is known, so nothing shows that the models have learnt the "
+            "task."
+        )
     missing = [label for label in labels if not score.values(label)]
     if missing:
-        return f"Not computed, and so not asked for: the floor {listed(missing)}."
+        return f"Not computed, and therefore not required: the floor {listed(missing)}."
     if claim.metric != score.metric:
-        return f"The floors are those of {score.metric}: none is known of {claim.metric}."
-    return f"The floors are those of the whole score: none is known at {claim.at}." * bool(claim.at)
+        return f"The floors are those of {score.metric}; no floor of {claim.metric} is known."
+    return f"The floors are those of the whole score; no floor at {claim.at} is known." * bool(
+        claim.at
+    )
 
 
 def below_floor(about: About, score: Series) -> str:
@@ -76,8 +81,8 @@ def below_floor(about: About, score: Series) -> str:
         return ""
     name = what_baseline_is(about) or about.baseline
     return (
-        f"The baseline ({name}) does not beat the floor {floor[0]} here: nothing about quality "
-        "follows from this table."
+        f"The baseline ({name}) does not beat the floor {floor[0]} here, so this table allows no "
+        "conclusion about quality."
     )
 
 

@@ -37,12 +37,12 @@ def power_in_words(about: About, measured: Sequence[Series], num_seeds: int) -> 
     effect = smallest_effect(spread, num_seeds, num_pairs=num_pairs)
     notation = for_scores(found.series.unit, [], [effect])
     text = (
-        f"{num_seeds} seeds find a difference of {notation.with_unit(notation.write(effect))} in "
-        f"{100 * POWER:.0f} of 100 sweeps, by the spread of {num_pairs} earlier pairs "
+        f"{num_seeds} seeds detect a difference of {notation.with_unit(notation.write(effect))} in "
+        f"{100 * POWER:.0f} of 100 sweeps, given the spread of {num_pairs} earlier pairs "
         f"({notation.write(spread)})"
     )
     if not 0 < by < effect:
         return f"{text}."
     needed = num_seeds_to_find(by, spread, num_pairs=num_pairs)
     asked = f"more than {MOST_SEEDS:,}" if needed is None else f"about {needed:,}"
-    return f"{text}. The claim is of {by:g}: that takes {asked} seeds."
+    return f"{text}. The claimed size is {by:g}, which needs {asked} seeds."

@@ -246,10 +246,10 @@ def _refuse_few(points: Sequence[ScalingPoint]) -> None:
     for count, least, what in (
         (len(sizes), MIN_SIZES, "different sizes"),
         (len(amounts), MIN_SIZES, "different numbers of tokens"),
-        (len(points), MIN_POINTS, "points, each a size on an amount of data"),
+        (len(points), MIN_POINTS, "points (pairs of size and amount of data)"),
     ):
         if count < least:
-            raise TooFewPoints(f"{count} {what}, where a law needs {least}")
+            raise TooFewPoints(f"{count} {what}, and a law needs at least {least}")
 
 
 def _places(points: Sequence[ScalingPoint]) -> tuple[Array, Array, tuple[float, float]]:

@@ -135,7 +135,7 @@ def _why_flops(row: TableOneRow, axis: Axis) -> str:
     is_split = np.abs(shares.sum(axis=1) - 1).max() < _EXACT and (shares >= 0).all()
     if is_split and len(places) > shares.shape[1]:
         most, where = max((shares[0, 1], first), (shares[-1, 1], last))
-        return f"projections, which Table 1 leaves out, are {_percent(most)} of them at {where}"
+        return f"projections, which Table 1 omits, are {_percent(most)} of them at {where}"
     a, b = flops[0] / theory[0], flops[-1] / theory[-1]
     return f"{a:.3g} to an operation of the formula at {first}, {b:.3g} at {last}"
 
@@ -151,16 +151,16 @@ def _about_time(row: TableOneRow, axis: Axis) -> Iterator[str]:
         reasons += [_why_use(row, axis), _why_fixed(row, axis)]
     grown = _beside_theory(time, axis)
     if not time.disagrees and of_flops is not None:
-        reasons = [f"its FLOPs with {_power(of_flops, axis)}", *reasons[1:]]
+        reasons = [f"FLOPs grow with {_power(of_flops, axis)}", *reasons[1:]]
     because = ", ".join(filter(None, reasons))
-    yield f"time grows with {grown} ({because or 'it has no FLOPs by formula to say why'})"
+    yield f"time grows with {grown} ({because or 'no FLOP formula is available to explain this'})"
 
 
 def _why_flops_differ(row: TableOneRow, axis: Axis) -> str:
     theory, flops = row.exponents[TIME, axis].theory, row.exponents[FLOPS, axis]
     if theory is None or flops.estimate.point is None or not flops.excludes(theory):
         return ""
-    return f"its FLOPs with {_power(flops.estimate.point, axis)}"
+    return f"FLOPs grow with {_power(flops.estimate.point, axis)}"
 
 
 def _why_use(row: TableOneRow, axis: Axis) -> str:
@@ -175,7 +175,7 @@ def _why_use(row: TableOneRow, axis: Axis) -> str:
         low, high = _distinct(first / 1e9, last / 1e9)
         return f"the rate of work {verb} from {low} to {high} GFLOP/s"
     low, high = _distinct(100 * first / peak, 100 * last / peak)
-    return f"use of the machine's matrix peak {verb} from {low} % to {high} %"
+    return f"utilisation of the matrix peak {verb} from {low} % to {high} %"
 
 
 def _why_fixed(row: TableOneRow, axis: Axis) -> str:
@@ -187,7 +187,7 @@ def _why_fixed(row: TableOneRow, axis: Axis) -> str:
     if share < _LEAST_FIXED:
         return ""
     symbol, where = AXIS_SYMBOLS[axis], place_label(axis, place)
-    return f"what does not grow with {symbol} is {_percent(share)} of it at {where}"
+    return f"the part that does not grow with {symbol} is {_percent(share)} of it at {where}"
 
 
 def _about_memory(row: TableOneRow) -> Iterator[str]:
@@ -222,8 +222,8 @@ def _about_path(row: TableOneRow) -> Iterator[str]:
     measured, formula = pairs[max(pairs)]
     if not _LEAST_FACTOR < measured / formula < 1 / _LEAST_FACTOR:
         yield (
-            f"the maximum path length is {measured / formula:.2g} times the formula’s, as Table 1 "
-            "leaves constant factors out"
+            f"the maximum path length is {measured / formula:.2g} times the formula’s, because "
+            "Table 1 omits constant factors"
         )
 
 

@@ -100,7 +100,9 @@ def compare(a: Sequence[Reading], b: Sequence[Reading], resolution: float = 0.0)
     is_within = point is not None and abs(math.log(point)) <= resolution
     if not is_within or found.outcome not in (TimeOutcome.FASTER, TimeOutcome.SLOWER):
         return found
-    reason = f"the baseline showed a ratio of {math.exp(resolution):.3f} against itself"
+    reason = (
+        f"repeated measurements of the baseline differ by a ratio of {math.exp(resolution):.3f}"
+    )
     return replace(found, outcome=TimeOutcome.AMBIGUOUS, reason=reason)
 
 
@@ -193,8 +195,8 @@ def _judged(logs: Sequence[float], *sides: Sequence[Reading]) -> TimeComparison:
     if outcome is TimeOutcome.SAME:
         return TimeComparison(ratio=ratio, outcome=outcome)
     reason = (
-        f"the interval of the ratio, {ratio.low:.3f} to {ratio.high:.3f}, lies neither wholly "
-        f"beyond {CLEAR_GAP - 1:.1%} from 1 nor wholly within {SAME_WITHIN - 1:.0%}"
+        f"the interval of the ratio, {ratio.low:.3f} to {ratio.high:.3f}, is neither entirely more "
+        f"than {CLEAR_GAP - 1:.1%} from 1 nor entirely within {SAME_WITHIN - 1:.0%}"
     )
     return TimeComparison(ratio=ratio, outcome=outcome, reason=reason)
 

@@ -52,24 +52,39 @@ class ClaimOutcome(StrEnum):
 
 
 _MEANINGS = {
-    ClaimOutcome.SUPPORTED: "The whole interval of the advantage lies above zero. How its size "
-    "compares with the claimed one is said apart.",
-    ClaimOutcome.REFUTED: "The whole interval of the advantage stays below the claimed size, and "
-    "does not lie above zero.",
-    ClaimOutcome.EQUIVALENT: "The whole interval of the difference is smaller than the least that "
-    "matters, on either side of zero.",
-    ClaimOutcome.IDENTICAL: "Both gave the same loss with every seed, to the last bit: what "
-    "differs between them did not change what was computed.",
-    ClaimOutcome.NO_DIFFERENCE: "Both gave the same number with every seed, but of a measure that "
-    "models which compute different things can share, as when both answer everything rightly.",
-    ClaimOutcome.INCONCLUSIVE: "The interval leaves it open, a seed diverged so that there is "
-    "none, or times differ by no more than those of the baseline against itself; that is not to "
-    "say that the two are equal.",
+    ClaimOutcome.SUPPORTED: (
+        "The whole confidence interval of the advantage lies above zero; the claimed size is "
+        "compared separately."
+    ),
+    ClaimOutcome.REFUTED: (
+        "The whole confidence interval of the advantage lies below the claimed size and not "
+        "entirely above zero."
+    ),
+    ClaimOutcome.EQUIVALENT: (
+        "The whole confidence interval of the difference lies within the smallest difference that "
+        "matters, on both sides of zero."
+    ),
+    ClaimOutcome.IDENTICAL: (
+        "Both gave exactly the same loss with every seed, so the difference between them did not "
+        "affect the computation."
+    ),
+    ClaimOutcome.NO_DIFFERENCE: (
+        "Both gave the same number with every seed, but models that compute different things can "
+        "share this number, for example when both answer every question correctly."
+    ),
+    ClaimOutcome.INCONCLUSIVE: (
+        "The confidence interval is not conclusive, a diverged seed leaves no interval, or the "
+        "times differ by no more than repeated measurements of the baseline. This does not show "
+        "that the two are equal."
+    ),
     ClaimOutcome.UNDERPOWERED: "There are too few pairs for a verdict.",
-    ClaimOutcome.NOT_TESTED: "The models do not beat a predictor without an architecture at this "
-    "scale, so that no comparison of them says anything.",
-    ClaimOutcome.INVALID: "A measurement that the claim rests on is missing, failed, or cannot be "
-    "judged.",
+    ClaimOutcome.NOT_TESTED: (
+        "The models do not beat a predictor without an architecture at this scale, so comparing "
+        "them is not meaningful."
+    ),
+    ClaimOutcome.INVALID: (
+        "A measurement that the claim depends on is missing, failed or cannot be evaluated."
+    ),
 }
 
 
@@ -225,7 +240,7 @@ def _why_exploratory(about: About) -> str:
         filter(
             None,
             (
-                f"Edition {about.edition} of this ablation: the claim was tested before with "
+                f"Edition {about.edition} of this ablation: the claim was already tested with "
                 f"{listed(tested)}, so this verdict is exploratory."
                 if tested
                 else "",
@@ -241,11 +256,11 @@ def _what_was_seen(registration: Registration) -> str:
         return ""
     n = registration.num_pairs_before
     text = (
-        f"Exploratory, since {n} seed{' was' if n == 1 else 's were'} measured before the "
-        "claim was stated as it is"
+        f"Exploratory, because {n} seed{' was' if n == 1 else 's were'} measured before the claim "
+        "was stated in its present form"
     )
     changes = ", ".join(registration.changes)
-    return f"{text}; not as first stated: {changes}." if changes else f"{text}."
+    return f"{text}; changed since it was first stated: {changes}." if changes else f"{text}."
 
 
 def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome, family: Family) -> str:
@@ -256,8 +271,8 @@ def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome, family
     if found.diverged:
         sides = " and ".join(str(side) for side in found.diverged)
         return (
-            f"seeds diverged, {sides}; a run that diverged has no score, and a mean over the "
-            "others would flatter"
+            f"seeds diverged, {sides}; a diverged run has no score, and a mean over the others "
+            "would be biased"
         )
     if outcome is ClaimOutcome.NO_DIFFERENCE:
         return what_was_equal(found)
@@ -322,14 +337,17 @@ def _remark(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
         case ClaimOutcome.SUPPORTED if claim.by:
             return f"; the claimed size of {claim.by:g}{unit} is {_place(advantage, claim.by)}"
         case ClaimOutcome.EQUIVALENT:
-            return f"; the interval lies within ±{claim.by:g}{unit}, the least that matters"
+            return (
+                f"; the interval lies within ±{claim.by:g}{unit}, the smallest difference that "
+                "matters"
+            )
         case ClaimOutcome.REFUTED if claim.by:
-            return f"; the claim needs +{claim.by:g}{unit}, which is above the whole interval"
+            return f"; the claim requires +{claim.by:g}{unit}, which is above the whole interval"
         case ClaimOutcome.INCONCLUSIVE if found.is_unresolved and series:
             ratio = as_ratio(math.exp(series.resolution))
-            return f"; the baseline showed a ratio of up to {ratio} against itself"
+            return f"; repeated measurements of the baseline differ by a ratio of up to {ratio}"
         case ClaimOutcome.INCONCLUSIVE if claim.by:
-            return f"; the claim needs +{claim.by:g}{unit}"
+            return f"; the claim requires +{claim.by:g}{unit}"
         case _:
             return ""
 

@@ -35,8 +35,8 @@ def in_print(table: Table) -> Table:
     floors = [row for row in table.rows[MAX_ROWS:] if row.is_floor]
     rows = (*baseline, *kept, *floors)
     note = (
-        f"Shown are {len(rows):,} of {len(table.rows):,} rows; "
-        f"tables/{slug(table.name)}.csv has them all."
+        f"{len(rows):,} of {len(table.rows):,} rows are shown; tables/{slug(table.name)}.csv "
+        "contains all rows."
     )
     return replace(table, rows=rows, footnotes=(*table.footnotes, note))
 

@@ -28,12 +28,13 @@ from bakeoff.suite.schema import About
 _BASELINE = "baseline"  # in the file, this is the ablation's baseline whatever its label
 _LOWER_IS_BETTER = frozenset({"perplexity", "top1_error", "top5_error"})
 _INTRODUCTION = (
-    "What the literature prints of the same comparison, beside what was measured here: each as the "
-    "difference to its own baseline, or as a share of it. Perplexities are given in bits, as the "
-    "difference of their logarithms to base 2. A direction is open where the interval of ours "
-    "holds both."
+    "This table compares published results with the results measured here. Each effect is the "
+    "difference from its own baseline, or a fraction of it. Perplexities are converted to bits: "
+    "the difference of their logarithms to base 2. A direction is open if the confidence interval "
+    "measured here contains both directions."
 )
-_EXPLORATORY = "Exploratory, but for the one claim of this page."
+_EXPLORATORY = "All rows are exploratory, except the one claim of this page."
+_SHOWN = {"their effect": "published effect", "ours": "measured here"}  # the other titles: keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +214,7 @@ def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]
     columns = tuple(
         Column(
             key=title.rstrip("?").replace(" ", "_"),
-            title=title,
+            title=_SHOWN.get(title, title),
             entries=dict(zip(names, entries, strict=True)),
         )
         for title, entries in titled.items()
@@ -221,7 +222,7 @@ def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]
     sources = {name: one.source for name, one in zip(names, kept, strict=True)}
     return Table(
         name="published-scores",
-        title="Published beside measured",
+        title="Published and measured results",
         task=kept[0].task,
         row_title="comparison",
         columns=columns,

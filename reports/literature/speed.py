@@ -23,14 +23,14 @@ _RATES, _RATIOS = ("steps_per_second",), ("speedup", "memory_saving")
 _OF_MEMORY = ("peak_memory", "memory_saving")
 _LINEAR_IN_K = "n * k * d"  # the time formula of a mixer whose k follows from its operations
 INTRODUCTION = (
-    "How many times as fast as a Transformer, and how many times less memory: printed in the "
-    "paper, and measured here on the mixers alone, at the same length. Papers of that time had no "
-    "fused kernel, so the written-out attention is the fairer rival; the fused one is what people "
-    "run today."
+    "This table compares the published speed-up and memory reduction relative to a Transformer "
+    "with those measured here, on the mixers alone and at the same length. The papers predate "
+    "fused kernels, so the written-out attention is the fairer baseline; the fused kernel is the "
+    "usual choice today."
 )
 _OURS = (
-    "Ours are of one layer and one sequence on {}; the last column names what the paper has "
-    "instead."
+    "The measurements here are for one layer and one sequence on {}; the last column gives the "
+    "setting of the paper."
 )
 
 
@@ -95,7 +95,7 @@ def published_table(about: About, growths: Sequence[Growth], environment_id: str
     sources = {name: some[0].source for name, some in kept.items()}
     return Table(
         name=f"{MIXER_ALONE}-published",
-        title="Published beside ours",
+        title="Published and measured speed",
         task=MIXER_ALONE,
         introduction=f"{INTRODUCTION} {_OURS.format(ours.device)}",
         row_title="system",
@@ -225,7 +225,7 @@ def _columns(
         for rival, variant in rivals.items():
             mine = {n: _number(ours.ratio(p, variant) if p else None) for n, p in of_kind.items()}
             key = f"ours_{what}_against_{rival.replace(' ', '_').replace('-', '_')}"
-            note = f"ours, against {rival}"
+            note = f"measured here, against {rival}"
             yield Column(key=key, title=title, measured_unit="1", note=note, entries=mine)
     differences = {name: ", ".join(_differences(some[0], ours)) for name, some in kept.items()}
     entries = {name: Entry(text=f"no: {text}") for name, text in differences.items()}
@@ -250,4 +250,4 @@ def _differences(one: Printed, ours: _Ours) -> Iterator[str]:
         yield f"batch {one.batch}"
     k = ours.projected_length(one)
     if one.projected_length and k != one.projected_length:
-        yield f"k={one.projected_length} (ours {k or 'unknown'})"
+        yield f"k={one.projected_length} (here {k or 'unknown'})"

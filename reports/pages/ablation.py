@@ -52,42 +52,49 @@ MAX_DOTS = 30  # with more rows, the score figure is left out if other tables gr
 MAX_UNRANKED = 40  # with more variants, a table is ranked and folded
 MOST_BEST = 8  # variants that the page shows unfolded if there are more
 _READING = (
-    "One row a variant: a model that differs from the baseline, the shaded row, in what its name "
-    "says and in nothing else. ↓ means lower is better, ↑ higher. Coverage: how many of the "
-    "planned seeds were measured."
+    "Each row is a variant. A variant differs from the baseline (shaded row) only in the settings "
+    "given by its name. ↓ means that lower is better, ↑ that higher is better. Coverage is the "
+    "number of planned seeds that were measured."
 )
 _ONLY_THE_ENDS = (
-    "Scores of the validation split while training. The learning rate is annealed only at the end, "
-    "so that only the last points of two curves compare."
+    "The curves show validation scores during training. The learning rate is annealed only at the "
+    "end, so only the last points of two curves are comparable."
 )
 DEFINITIONS = (
-    "A mean is taken over seeds, and its interval is Student's t at 95 %, which supposes errors "
-    "close to normal; one seed has no interval. A difference to the baseline is taken seed by "
-    "seed, where both saw the same batches in the same order, and then averaged; “better” or "
-    "“worse” stands where its interval excludes zero. The verdict rests on the one claim that the "
-    "ablation states. Nothing else is corrected for the number of comparisons: it is exploratory, "
-    "for looking.",
-    "FLOPs are counted by formula: 2 per multiply-add in matrix products, convolutions and "
-    "attention, none for elementwise work; training counts the backward pass as twice the forward "
-    "one. Times are medians with the spread of the samples, or of the processes where there are "
-    "several, and are never compared across machines. Coverage counts what was planned: a seed "
-    "that diverged or failed stays in the denominator.",
+    "Means are taken over seeds. Their intervals are Student's t intervals at 95 %, which assume "
+    "approximately normal errors; a single seed has no interval. Differences from the baseline are "
+    "computed per seed, with the same batches in the same order, and then averaged; “better” or "
+    "“worse” means that the interval excludes zero. The verdict applies only to the claim of the "
+    "ablation. All other comparisons are exploratory and not corrected for multiple testing.",
+    "FLOPs are computed by formula: 2 per multiply-add in matrix products, convolutions and "
+    "attention, none for elementwise operations; for training, the backward pass counts as twice "
+    "the forward pass. Times are medians with the spread of the samples, or of the processes if "
+    "there are several, and are never compared across machines. Coverage refers to the planned "
+    "seeds: a seed that diverged or failed stays in the denominator.",
 )
 _OF_RECIPES = {
-    "start": "Pre-training (start) is a training of the same model on another task before this "
-    "one. Its steps, time and FLOPs are not in the numbers of this page.",
-    "distillation": "In distillation a model learns from the outputs of a teacher beside the "
-    "targets: from its probabilities (soft), or from its likeliest class (hard). The teacher was "
-    "trained first, on the same task and with the same seed; its own training is not in the "
-    "numbers of this page. Learning curves count its forward passes; a training step is timed and "
-    "counted without a teacher.",
-    "scheduled_sampling": "In scheduled sampling a growing share of the input tokens is replaced "
-    "by the model's own answers of a first pass; the setting is the share at the last step. "
-    "Learning curves count that pass; a training step is timed and counted without it.",
-    "adversarial_steps": "With adversarial steps, a training step goes forward and backward so "
-    "many times, on images moved to where their loss is larger; the last third of the training is "
-    "plain. Learning curves count the mean over the training; a training step is timed and counted "
-    "without them.",
+    "start": (
+        "In pre-training (start), the same model is first trained on another task. The steps, time "
+        "and FLOPs of pre-training are not included in the numbers of this page."
+    ),
+    "distillation": (
+        "In distillation, a model learns from the outputs of a teacher in addition to the targets: "
+        "from its probabilities (soft) or from its most likely class (hard). The teacher is "
+        "trained first, on the same task and with the same seed; its own training is not included "
+        "in the numbers of this page. Learning curves include its forward passes; training steps "
+        "are timed and counted without a teacher."
+    ),
+    "scheduled_sampling": (
+        "In scheduled sampling, a growing share of the input tokens is replaced by the model's own "
+        "predictions from a first pass; the setting is the share at the last step. Learning curves "
+        "include that pass; training steps are timed and counted without it."
+    ),
+    "adversarial_steps": (
+        "With adversarial steps, each training step makes this number of forward and backward "
+        "passes, on images perturbed to increase the loss; the last third of the training uses no "
+        "perturbation. Learning curves include the mean over the training; training steps are "
+        "timed and counted without these passes."
+    ),
 }
 
 
@@ -259,7 +266,7 @@ def _task(sweep: Sweep, task: str, first: Answer) -> Section:
 def _what_is_judged(about: About, judged: Series) -> Iterator[str]:
     yield metric_in_words(judged.metric, judged.unit, judged.better)
     if judged.is_score and judged.task in about.signatures:
-        yield f"Computed by sacrebleu with the signature {about.signatures[judged.task]}."
+        yield f"It is computed by sacrebleu with the signature {about.signatures[judged.task]}."
 
 
 def _without(above: Drawing | None, exhibit: Exhibit) -> Exhibit:

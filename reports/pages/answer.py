@@ -29,14 +29,18 @@ from bakeoff.suite.schema import MIXER_ALONE, About
 MOST_DRAWN = 10  # variants that fit into a figure on one screen
 _SENTENCES = {
     ClaimOutcome.SUPPORTED: "{}.",
-    ClaimOutcome.REFUTED: "It does not hold here that {}.",
-    ClaimOutcome.EQUIVALENT: "No difference matters here, so it does not hold that {}.",
-    ClaimOutcome.IDENTICAL: "Both sides gave the same numbers, so it does not hold here that {}.",
-    ClaimOutcome.NO_DIFFERENCE: "No difference was seen, so it is not shown that {}.",
-    ClaimOutcome.INCONCLUSIVE: "It stays open whether {}.",
-    ClaimOutcome.UNDERPOWERED: "There are too few seeds to say whether {}.",
-    ClaimOutcome.NOT_TESTED: "This scale cannot say whether {}.",
-    ClaimOutcome.INVALID: "It cannot be said whether {}.",
+    ClaimOutcome.REFUTED: "The results contradict the claim that {}.",
+    ClaimOutcome.EQUIVALENT: (
+        "The difference is too small to matter, which contradicts the claim that {}."
+    ),
+    ClaimOutcome.IDENTICAL: (
+        "Both sides gave the same numbers, which contradicts the claim that {}."
+    ),
+    ClaimOutcome.NO_DIFFERENCE: "No difference was seen, so the results do not show that {}.",
+    ClaimOutcome.INCONCLUSIVE: "The results do not show whether {}.",
+    ClaimOutcome.UNDERPOWERED: "There are too few seeds to tell whether {}.",
+    ClaimOutcome.NOT_TESTED: "The models of this scale cannot show whether {}.",
+    ClaimOutcome.INVALID: "The measurements cannot show whether {}.",
 }
 
 
@@ -164,7 +168,7 @@ def best_in_words(about: About, series: Series | None) -> str:
     places = {reading.at for some in series.readings.values() for reading in some} - {""}
     at = f" at {places.pop().replace('=', ' ')}" if len(places) == 1 else ""
     text = f"On {task}{at}, {shown_name(about, best)} has the best {readable(series.metric)}"
-    against = f", against {numbers[1]} of the baseline" if len(numbers) > 1 else ""
+    against = f", compared with {numbers[1]} for the baseline" if len(numbers) > 1 else ""
     return f"{text}: {listed(numbers[:1])}{against}{_doubt(about, series, best)}."
 
 
@@ -174,4 +178,4 @@ def _doubt(about: About, series: Series, best: str) -> str:
     is_open = best != about.baseline and len(ours.keys() & theirs.keys()) > 1
     if not is_open or mean_interval(paired_differences(ours, theirs)).excludes_zero:
         return ""
-    return "; the two cannot be told apart"
+    return "; the difference is not significant"

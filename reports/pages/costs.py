@@ -14,13 +14,13 @@ _J_PER_KWH = 3.6e6
 _LEAST_IN_KWH = 0.1 * _J_PER_KWH
 _IN_KWH, _IN_KJ = Notation(factor=_J_PER_KWH, unit="kWh"), Notation(factor=1e3, unit="kJ")
 _HELD = (
-    "Hours are those for which trials held CPUs and GPUs, by what they ask for. Trials that "
-    "several variants share, as timings, have a row of their own. Attempts that failed and were "
-    "repeated are left out; bakeoff status counts them."
+    "Hours are the time for which trials occupied CPUs and GPUs, according to the resources that "
+    "they request. Trials shared by several variants, such as timings, have a separate row. "
+    "Attempts that failed and were repeated are not included; bakeoff status counts them."
 )
 _ENERGY = (
-    "Energy is that of the GPUs alone, by NVML's counter, from the beginning to the end of a "
-    "trial. A trial on a part of a card is given that part of what the card took."
+    "Energy is the energy of the GPUs only, read from NVML's counter from the start to the end of "
+    "a trial. A trial on part of a card is assigned that part of the energy of the card."
 )
 
 
@@ -32,7 +32,7 @@ def costs_section(about: About) -> Section:
         sentences=(_HELD, *([_ENERGY] if has_energy else [])),
         tables=(costs_table(about.costs, about.price),),
     )
-    return Section(title="What it cost", exhibits=(exhibit,), is_folded=True)
+    return Section(title="Cost", exhibits=(exhibit,), is_folded=True)
 
 
 def costs_table(costs: Sequence[Expense], price: Price | None) -> Table:
@@ -41,7 +41,7 @@ def costs_table(costs: Sequence[Expense], price: Price | None) -> Table:
     columns = tuple(_columns(rows, price))
     return Table(
         name="costs",
-        title="What it cost",
+        title="Cost",
         task="",
         row_title="trials of",
         columns=columns,

@@ -12,10 +12,16 @@ from bakeoff.reports.view import Sweep
 from bakeoff.suite.schema import About, Edition
 
 _TITLES = ("edition", "first planned", "settings", "trials", "baseline", "best", "verdict")
-_COLUMNS = ("first planned", "what differs from this page", "trials done", "verdict")
+_COLUMNS = {  # name in CSV -> title
+    "first planned": "first planned",
+    "what differs from this page": "difference from this page",
+    "trials done": "trials done",
+    "verdict": "verdict",
+}
 _INTRODUCTION = (
-    "Every edition of this ablation at this scale that has results, newest first. An edition is "
-    "one version of its plan: a file that was edited, or other seeds."
+    "The table lists all editions of this ablation at this scale that have results, newest first. "
+    "An edition is one version of the plan; editing the file or changing the seeds creates a new "
+    "edition."
 )
 
 
@@ -26,7 +32,7 @@ def editions_section(about: About) -> Section:
         title="Editions",
         task="",
         row_title="edition",
-        columns=tuple(Column(key=t, title=t, entries={}) for t in _COLUMNS),
+        columns=tuple(Column(key=key, title=title, entries={}) for key, title in _COLUMNS.items()),
         rows=tuple(_table_row(each, about) for each in about.editions_with_results),
     )
     return Section(

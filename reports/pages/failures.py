@@ -12,18 +12,18 @@ from bakeoff.suite.schema import FLOORS, About, Status
 
 MAX_FAILURES = 200  # shown on a page
 _FATES = {
-    "noisy": "a time whose stopping criterion was not met; it is shown, and marked",
-    "skipped": "cannot be, for the reason given",
-    "diverged": "its training loss became infinite or no number",
-    "not a number": "it ended with a result that is none",
-    "out of memory": "it needed more memory than there was",
-    "timeout": "it took longer than it was allowed",
-    "crashed": "its process died (bakeoff logs TRIAL prints what it had said)",
+    "noisy": "the stopping criterion of a timing was not met; the time is shown and marked",
+    "skipped": "it cannot be measured, for the reason given",
+    "diverged": "its training loss became infinite or NaN",
+    "not a number": "it ended without a valid result",
+    "out of memory": "it needed more memory than was available",
+    "timeout": "it exceeded its time limit",
+    "crashed": "its process died (bakeoff logs TRIAL prints its output)",
     "error": "it stopped with an error (bakeoff logs TRIAL prints its traceback and output; "
     "results.csv has each trial_id)",
-    "missing": "planned, and not yet measured",
+    "missing": "it is planned but not yet measured",
 }
-NOISE = "a stopping criterion was not met; results.csv has each, with its figures"
+NOISE = "a stopping criterion was not met; results.csv lists each with its values"
 _MAX_NAMES = 12
 _MAX_REASON = 600  # characters of a reason that are shown
 
@@ -123,7 +123,7 @@ def _reason(reading: Reading) -> str:
         return NOISE
     if len(reading.reason) <= _MAX_REASON:
         return reading.reason
-    return f"{reading.reason[:_MAX_REASON]}… (results.csv has it whole)"
+    return f"{reading.reason[:_MAX_REASON]}… (the full reason is in results.csv)"
 
 
 def fates_in_words(fates: Iterable[str]) -> tuple[Mapping[str, str], ...]:

@@ -35,37 +35,39 @@ from bakeoff.suite.schema import MIXER_ALONE, About, Provenance
 _TIME, _MEMORY = "forward_backward_seconds", "forward_backward_peak_bytes"
 _FOLDED = {
     "forward_seconds": "Forward, without gradients",
-    "decode_token_seconds": "Decoding one token, after as many tokens",
+    "decode_token_seconds": "Decoding one token after the given number of tokens",
     _MEMORY: "Peak memory, forward and backward",
     "forward_peak_bytes": "Peak memory, forward without gradients",
 }
 _BY_OTHERS: Mapping[Axis, str] = {
     "dim": "Forward and backward, by width",
-    "batch": "Forward and backward, of several sequences at once",
+    "batch": "Forward and backward, for several sequences at once",
     "threads": "Forward and backward, with several threads",
 }
 _RATIOS = "Forward and backward, ratio to the baseline"
 _TABLE_ONE = (
-    "With which power of the length n and of the width d each cost grows, measured at the longest "
-    "lengths and largest widths; what theory’s formula does not give over the same range is "
-    "marked. Under each name stands theory’s count of operations, constant factors aside. Time and "
-    "memory are of forward and backward, FLOPs of forward."
+    "The table shows the exponents of the length n and of the width d with which each cost grows, "
+    "measured at the longest lengths and largest widths; exponents that differ from those of the "
+    "theoretical formula over the same range are marked. Each name is followed by the theoretical "
+    "number of operations without constant factors. Time and memory are for forward and backward, "
+    "FLOPs for forward."
 )
 _CROSSOVER = (
-    "The length from which on a mixer is faster, with its 95 % interval; “not below” where it is "
-    "not at any length that was measured."
+    "The table shows the length from which a mixer is faster, with its 95 % interval; “not below” "
+    "means that it is not faster at any measured length."
 )
 _LARGEST = (
-    "Of the lengths and batches that the scale names; what is timed together is in memory together."
+    "The table covers the lengths and batches of the scale; mixers that are timed together share "
+    "the memory."
 )
 _DEFINITION = (
     "A mixer alone is one layer on one sequence of vectors, without causality. Its exponent in n "
-    "is the slope of its time against length on logarithmic axes over the longest lengths, and is "
-    "marked pre-asymptotic where the slope still changes. Two times are compared by the interval "
-    "of their ratio, paired by process: faster and slower where it lies beyond 0.5 % of 1, same "
-    "where it lies within 2 %. Neither is said where the data do not say, or where the ratio is no "
-    "larger than what the baseline showed against itself at that length. Controls say how often "
-    "this is wrong."
+    "is the slope of time against length on logarithmic axes over the longest lengths; it is "
+    "marked pre-asymptotic if the slope still changes. Two times are compared by the interval of "
+    "their ratio, paired by process: faster or slower if the interval is more than 0.5 % from 1, "
+    "same if it is within 2 %. No verdict is given if the data are not conclusive, or if the ratio "
+    "is no larger than that between repeated measurements of the baseline at that length. The "
+    "controls estimate how often these verdicts are wrong."
 )
 
 
@@ -107,7 +109,7 @@ def controls_section(about: About, results: pd.DataFrame) -> Section | None:
         replace(one, title="", is_folded=False) for one in _controls(_Case(about, results, (), ""))
     )
     return (
-        Section(title="How far the times can be trusted", exhibits=exhibits, is_folded=True)
+        Section(title="Reliability of the times", exhibits=exhibits, is_folded=True)
         if exhibits
         else None
     )
@@ -131,9 +133,9 @@ def _where(about: About, results: pd.DataFrame, environment_id: str) -> str:
     if not others:
         return f"{shown}."
     return (
-        f"{shown}, where most measurements are. What was measured elsewhere ({names}) is in "
-        "results.csv and never side by side with it, because times of different devices, thread "
-        "counts or torch versions do not compare."
+        f"{shown}, the environment with most measurements. Measurements from other environments "
+        f"({names}) are in results.csv and are never shown side by side, because times of "
+        "different devices, thread counts or torch versions are not comparable."
     )
 
 
@@ -171,7 +173,7 @@ def _table_one(case: _Case) -> Iterator[Exhibit]:
             title=table.title,
             sentences=_said(powers_in_words(case.about, rows), _TABLE_ONE),
             tables=(table,),
-            remarks_title="Where measurement and theory disagree, and why",
+            remarks_title="Differences between measurement and theory",
             remarks=theory_remarks(case.about, rows),
         )
 
@@ -211,9 +213,9 @@ def _costs(case: _Case) -> Iterator[Exhibit]:
     name = what_baseline_is(case.about) or case.about.baseline
     if table and time:
         sentence = (
-            "Forward and backward: the median over processes, and how many times as long as the "
-            f"baseline ({name}) it takes, with the verdict. That ratio is taken process by process "
-            "and then averaged, so it is not quite the quotient of the medians shown."
+            "The table shows the median time of forward and backward over processes, and its "
+            f"ratio to the baseline ({name}) with the verdict. The ratio is computed per process "
+            "and then averaged, so it differs slightly from the quotient of the medians."
         )
         yield Exhibit(
             title="Times by length",
@@ -248,7 +250,7 @@ def _controls(case: _Case) -> Iterator[Exhibit]:
     if kept:
         table = controls_table(case.about, kept, case.growths)
         yield Exhibit(
-            title="Can these times be trusted?",
+            title="Reliability of the times",
             sentences=describe_controls(kept),
             tables=(table,),
             is_folded=True,

@@ -19,12 +19,12 @@ from bakeoff.reports.pages.summary import (
 from bakeoff.reports.tables.comparison import primary, whole_coverage
 from bakeoff.reports.view import Sweep
 
-_ALONE = "There is no other to be judged with, so nothing is corrected."
-_CHECKS = "A check holds by construction: it is judged alone, and no claim must be clearer for it."
+_ALONE = "There is only one claim, so no correction is applied."
+_CHECKS = "A check holds by construction: it is judged alone and does not affect the other claims."
 _TOGETHER = (
-    "They are judged together: of many claims one may come out by chance alone, so each of them "
-    "must meet a stricter level (Holm's method), and the chance of any false verdict among them "
-    "stays at 5 %. Judged alone, a claim has the verdict of its own page."
+    "They are judged together: among many claims, one may seem supported by chance, so each of "
+    "them is tested at a stricter level (Holm's method), which keeps the probability of any false "
+    "verdict among them at 5 %. The page of each ablation gives the verdict on its claim alone."
 )
 
 

@@ -16,21 +16,24 @@ from bakeoff.suite.schema import MIXER_ALONE, About
 MOST_WORDS = 2_200  # in all unfolded sections; the rest of a page has some hundred more
 SMOKE = "smoke"
 _SCALES = {
-    SMOKE: "hardly trained: it shows that the ablation works, and answers nothing",
-    "quick": "small enough for two CPU cores and some minutes",
-    "standard": "for one GPU and some hours",
-    "paper": "as in a paper, for a cluster",
+    SMOKE: "hardly trained: it only shows that the ablation runs",
+    "quick": "runs on two CPU cores in minutes",
+    "standard": "runs on one GPU in hours",
+    "paper": "the scale of a paper, for a cluster",
 }
 _HASH_DIGITS = 12
-_INDICATIVE = "It shows the direction of large effects; it is no evidence for a paper."
-_NO_CLAIM = "This ablation makes no claim, so there is no verdict: read the intervals."
+_INDICATIVE = (
+    "Results at this scale can show the direction of large effects but are not evidence for a "
+    "paper."
+)
+_NO_CLAIM = "This ablation makes no claim, so there is no verdict; see the confidence intervals."
 _ANSWERS_NOTHING = (
-    "Models are hardly trained at this scale, so no claim is tested. It shows that the ablation "
-    "works, and answers nothing."
+    "Models are hardly trained at this scale, so no claim is tested. The results only show that "
+    "the ablation runs."
 )
 _UNPROVEN = (
-    "{mixer} has no reference, so nothing shows here that it computes what it says; it is measured "
-    "all the same."
+    "{mixer} has no reference implementation, so its correctness is not checked here; it is "
+    "measured anyway."
 )
 
 
@@ -93,9 +96,12 @@ def stated_in_words(about: About, judged: Verdict | None) -> str:
         return judged.remark
     made = about.registration
     if made is None:
-        return "Nothing is known of when this claim was stated: it may have been after its results."
+        return (
+            "The time at which this claim was stated is unknown; it may have been stated after its "
+            "results."
+        )
     changes = "; ".join(made.changes)
-    changed = f" It was restated before any of them: {changes}." if changes else ""
+    changed = f" It was changed before any results existed: {changes}." if changes else ""
     return (
         "The claim, its seeds and settings were fixed before its results "
         f"(SHA-256 {made.sha256[:_HASH_DIGITS]}).{changed}"
@@ -108,10 +114,11 @@ def coverage_in_words(coverage: Coverage, num_trials: int) -> str:
         return "Nothing was planned."
     part = "" if coverage.num_measured == coverage.num_total else f"{coverage.num_measured:,} of "
     lost = ", ".join(f"{number:,} {fate}" for fate, number in coverage.lost.items())
+    planned = _count(coverage.num_total, "planned measurement")
     return (
-        f"{_count(num_trials, 'trial')} ran and gave {part or 'all '}"
-        f"{_count(coverage.num_total, 'planned measurement')}{f'; {lost}' if lost else ''}. "
-        f"A trial may give several: one of times measures all variants.{_noise_in_words(coverage)}"
+        f"{_count(num_trials, 'trial')} ran and gave {part or 'all '}{planned}"
+        f"{f'; {lost}' if lost else ''}. One trial may give several measurements: a timing trial "
+        f"measures all variants.{_noise_in_words(coverage)}"
     )
 
 
@@ -121,7 +128,7 @@ def _noise_in_words(coverage: Coverage) -> str:
         return ""
     of = f"{coverage.num_noisy_timings:,} of {_count(coverage.num_timings, 'timing')}"
     verb = "is" if coverage.num_noisy_timings == 1 else "are"
-    return f" {of} {verb} noisy: the samples did not settle."
+    return f" {of} {verb} noisy: their stopping criterion was not met."
 
 
 def why_no_verdict(about: About) -> str:

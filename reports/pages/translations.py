@@ -21,16 +21,17 @@ from bakeoff.suite.schema import About, Sample
 MOST_VARIANTS, MOST_SQUARES, NUM_UNFOLDED = 8, 6, 3
 SOURCE, REFERENCE = "source", "reference"
 _TEN = (
-    "The first 100 validation examples, in the order of the number of words of the source; shown "
-    "are those at 5 %, 15 %, ..., 95 %. Each model writes by itself. chrF is of one "
-    "sentence, from 0 to 100: how much of its sequences of one to six characters is right."
+    "The first 100 validation examples are sorted by the number of source words, and those at 5 %, "
+    "15 %, ..., 95 % are shown. Each model generates its translation from the source only. chrF is "
+    "computed per sentence, from 0 to 100: the overlap of sequences of one to six characters with "
+    "the reference."
 )
 _ALIGNED = (
-    "One square a variant. A row is a token of the reference, which the model is given up to "
-    "there; a column is a token of the source; the darker, the more of the row’s weight lies "
-    "there. A piece that continues a word begins with an ellipsis. Of several heads and layers it "
-    "is one matrix, as the architecture gives it. The example is the one whose source has the "
-    "median number of tokens, of those of the first 50 validation examples with 8 to 24."
+    "Each square is one variant. Rows are tokens of the reference, which is given to the model up "
+    "to that token; columns are tokens of the source; darker means a larger weight. A subword that "
+    "continues a word begins with an ellipsis. If a model has several heads and layers, the "
+    "architecture combines them into one matrix. The example is the one with the median number of "
+    "source tokens among those of the first 50 validation examples with 8 to 24."
 )
 
 
@@ -126,7 +127,9 @@ def _drawing(about: About, task: str, number: int, some: Mapping[str, Matrix]) -
     return alignment_figure(
         panels,
         name=slug(f"{task}-alignment{f'-{number + 1}' if number else ''}"),
-        title=f"Where each word of the target looks on {task}",
-        caption="Rows are the target, columns the source. Shades grow with the square root of the "
-        "weight.",
+        title=f"Alignment of the target words on {task}",
+        caption=(
+            "Rows are the target, columns the source. The darkness is proportional to the square "
+            "root of the weight."
+        ),
     )

@@ -130,6 +130,6 @@ def _in_words(panel: Panel) -> str:
     more = f" and {len(sure) - _MOST_SPOKEN} more" if len(sure) > _MOST_SPOKEN else ""
     said = f": {', '.join(pairs)}{more}" if pairs else ""
     return (
-        f"{one_line(panel.title)}: {len(sure)} of {len(rows)} words of the target look mostly at "
-        f"one word of the source{said}."
+        f"{one_line(panel.title)}: {len(sure)} of {len(rows)} target words attend mostly to one "
+        f"source word{said}."
     )

@@ -217,13 +217,14 @@ def _caption(about: About, lines: Sequence[ChartLine], curves: Curves, *, is_cut
     num_missing = num_all - len(curves.seeds)
     return caption(
         {
-            "Thin lines are seeds, thick ones their mean.": not has_bands,
-            "Thin lines are seeds, thick ones their mean, bands its 95 % interval. Variants share "
-            "the luck of a seed, so a difference can be sure where bands overlap.": has_bands,
+            "Thin lines are seeds, thick lines their means.": not has_bands,
+            "Thin lines are seeds, thick lines their means, bands the 95 % intervals of the means. "
+            "Variants share random seeds, so a paired difference can be significant even where "
+            "bands overlap.": has_bands,
             f"{num_missing} of {num_all} variants have no such points.": num_missing > 0,
-            f"Drawn are the first {len(lines)} of {num_all} variants.": len(lines)
+            f"The first {len(lines)} of {num_all} variants are drawn.": len(lines)
             < len(curves.seeds),
             "† A mean ends where the first of its seeds ends.": any(line.mark for line in lines),
-            "The frame is that of the later training; some points lie beyond.": is_cut,
+            "The axes cover the later part of the training; some points lie outside.": is_cut,
         }
     )

@@ -207,15 +207,14 @@ def _describe_ratios(lines: Sequence[ChartLine], crossings: Sequence[Crossover])
 def _caption(growth: Growth, lines: Sequence[ChartLine]) -> str:
     return caption(
         {
-            "Both axes are logarithmic: a straight line is a power of the length, and its slope "
-            "the power; the grey lines show what growth with n and with n² looks like.": True,
-            "Points are medians over processes, bars run from the fastest to the slowest.": any(
-                line.intervals for line in lines
-            ),
+            "Both axes are logarithmic, so a power of the length is a straight line whose slope is "
+            "the exponent; the grey lines show growth with n and with n².": True,
+            "Points are medians over processes, and bars extend from the fastest to the slowest "
+            "process.": any(line.intervals for line in lines),
             "Hollow points are noisy: their stopping criterion was not met.": any(
                 line.hollow for line in lines
             ),
-            f"Drawn are {len(lines)} of {len(growth.variants)} variants.": len(lines)
+            f"{len(lines)} of {len(growth.variants)} variants are drawn.": len(lines)
             < len(growth.variants),
         }
     )
@@ -227,16 +226,16 @@ def _ratio_caption(
     num_others = sum(variant != about.baseline for variant in growth.variants)
     return caption(
         {
-            "Both axes are logarithmic. Below the line at 1 a mixer takes less time than the "
+            "Both axes are logarithmic. Below the line at 1, a mixer takes less time than the "
             f"baseline ({what_baseline_is(about) or about.baseline}).": True,
             "Points are means over processes with their 95 % intervals.": any(
                 line.intervals for line in lines
             ),
-            "A diamond marks the length at which a mixer crosses the line, the bar along it the "
-            "95 % interval.": any(crossing.place for crossing in crossings),
+            "A diamond marks the length at which a mixer crosses the line, and its bar the 95 % "
+            "interval.": any(crossing.place for crossing in crossings),
             "Hollow points are noisy: a stopping criterion was not met.": any(
                 line.hollow for line in lines
             ),
-            f"Drawn are {len(lines)} of {num_others} variants.": len(lines) < num_others,
+            f"{len(lines)} of {num_others} variants are drawn.": len(lines) < num_others,
         }
     )

@@ -26,12 +26,12 @@ from bakeoff.suite.schema import MIXER_ALONE, About
 
 MAX_ROWS = 60  # with more rows, a table is easier to read
 _CAPTION = (
-    "Dots are {}; diamonds are means with 95 % intervals; the dashed line is the mean of the "
-    "baseline."
+    "Dots are {}; diamonds are means with 95 % confidence intervals; the dashed line is the mean "
+    "of the baseline."
 )
 _FLOORS_CAPTION = (
-    " Dotted lines are floors, which need no architecture; one that lies far off is named at the "
-    "edge, with its number."
+    " Dotted lines are floors, which need no architecture; a floor outside the plot is named at "
+    "the edge with its value."
 )
 _NAME_WIDTH = 30  # letters in a line of a name
 _ROW_INCHES = 0.36
@@ -121,7 +121,7 @@ def score_figure(
     what = "processes" if series.is_bound_to_environment else "seeds"
     caption = _CAPTION.format(what) + (_FLOORS_CAPTION if floors else "")
     if len(variants) < num_all:
-        caption += f" Shown are {len(variants)} of {num_all} variants."
+        caption += f" {len(variants)} of {num_all} variants are shown."
     return Drawing(name=name, title=title, caption=caption, svg=svg)
 
 

@@ -36,10 +36,10 @@ from bakeoff.suite.schema import About
 _WIDE = 8.0  # ratio of the largest to the smallest cost above which the axis is logarithmic
 _WIDE_STATE = 2.0  # the same for state sizes, which are doubled rather than added to
 _EXPLORATORY = (
-    "Further left is cheaper, and the vertical axis says which way is better. All of this is "
-    "exploratory: the verdict rests on the one claim alone."
+    "Points further left are cheaper, and the label of the vertical axis gives the better "
+    "direction. This comparison is exploratory: the verdict depends only on the one claim."
 )
-_ABOVE = "The figure at the top of the page is of the {}."
+_ABOVE = "The figure at the top of the page shows the {}."
 _SAME = 1e-9  # costs with a smaller relative difference are considered equal
 
 
@@ -145,7 +145,7 @@ def _view(
     if len(every) < 2 or max(amounts) - min(amounts) <= _SAME * max(amounts):
         return None
     front = pareto_front({one.variant: (one.amount, one.mean) for one in every}, judged)
-    sentence = f"Not beaten in both, by their means alone: {_joined(about, front)}."
+    sentence = f"Pareto-optimal by their means alone: {_joined(about, front)}."
     drawing = _drawn(about, judged, cost, every, front)
     return View(title=cost.title, sentences=(sentence, cost.how), drawings=(drawing,))
 
@@ -259,7 +259,7 @@ def _describe(shown: Sequence[_Scored], judged: Series, cost: VariantCost, front
     parts = [
         f"{one.name}: {one.mean:.4g}{unit} for {with_unit(cost.unit, one.amount)}" for one in shown
     ]
-    return f"{'; '.join(parts)}. Not beaten in both: {front}."
+    return f"{'; '.join(parts)}. Pareto-optimal: {front}."
 
 
 def _caption(about: About, judged: Series, every: Sequence[_Scored], num_families: int) -> str:
@@ -268,12 +268,12 @@ def _caption(about: About, judged: Series, every: Sequence[_Scored], num_familie
     of = num_families if are_joined else len(every)
     return caption(
         {
-            "Small open marks are seeds, large ones means; a dashed line joins the variants that "
-            "no other beats in both, where there are several.": True,
-            "Variants of one mixer have one colour and a line.": are_joined,
-            f"{num_all - len(every)} of {num_all} variants lack one of the two.": len(every)
+            "Small open markers are seeds, large markers are means; a dashed line joins the "
+            "Pareto-optimal variants if there are several.": True,
+            "Variants of one mixer share a colour and are joined by a line.": are_joined,
+            f"{num_all - len(every)} of {num_all} variants lack one of the two values.": len(every)
             < num_all,
-            f"Drawn are the first {MAX_LINES} of {of}{' mixers' if are_joined else ''}.": of
+            f"The first {MAX_LINES} of {of}{' mixers' if are_joined else ''} are drawn.": of
             > MAX_LINES,
         }
     )

@@ -18,8 +18,8 @@ from bakeoff.suite.schema.old_labels import Value, values_in
 
 _LARGEST = 1e100  # squares of larger numbers overflow; they count as missing
 NOISY_MEANING = (
-    "Noisy: a time was measured, but its samples did not settle. It counts as measured; its "
-    "interval says what it is worth."
+    "Noisy: the stopping criterion of the timing was not met. The time counts as measured; its "
+    "interval shows the uncertainty."
 )
 
 

@@ -116,11 +116,11 @@ class HeadFocus:
 
     @property
     def mostly(self) -> str:
-        """The kind of position with the most weight, as ``on the token before (41 %)``."""
+        """The kind of position with the most weight, as ``on the previous token (41 %)``."""
         shares = {
             "itself": self.itself,
-            "the token before": self.previous,
-            "the token after": self.next or 0.0,
+            "the previous token": self.previous,
+            "the next token": self.next or 0.0,
             "the first token": self.first,
         }
         place = max(shares, key=lambda name: shares[name])

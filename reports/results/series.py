@@ -38,7 +38,7 @@ _BOUND_UNITS = frozenset({"s", "B", "bytes", "% of peak"})
 FLOOR_NOTE = "floor"  # note in the row of a floor
 FLOORS_FOOTNOTE = (
     "Floors need no architecture: they are computed once, without seeds, from the same training "
-    "data, and scored on the same test split. Their differences are plain numbers."
+    "data, and evaluated on the same test set. Their differences have no intervals."
 )
 
 

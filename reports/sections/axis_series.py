@@ -530,23 +530,25 @@ def _caption(series: AxisSeries, lines: Sequence[ChartLine]) -> str:
         {
             "Points are means over seeds.": not has_intervals,
             "Points are means over seeds, bars their 95 % intervals.": has_intervals and are_kinds,
-            "Points are means over seeds, bands their 95 % intervals, cut where they are wide.": (
+            "Points are means over seeds, bands their 95 % intervals, clipped if they are wide.": (
                 has_intervals and not are_kinds
             ),
-            "The large points are of the baseline.": has_baseline and are_kinds,
+            "The large points are the baseline.": has_baseline and are_kinds,
             "The baseline is on the thick line.": has_baseline
             and series.is_of_groups
             and not are_kinds,
             "The thick line is the baseline.": has_baseline
             and not series.is_of_groups
             and not are_kinds,
-            "On the dashed line the number is what was asked for.": series.is_aimed_at,
-            "A line that leaves at the bottom has come to nothing that float32 can hold.": any(
+            "On the dashed line, measured and requested values are equal.": series.is_aimed_at,
+            "A line that leaves the plot at the bottom has fallen below the range of float32.": any(
                 is_log_of_zero(series, y) for line in lines for y in line.points.values()
             ),
-            f"Drawn are {len(lines)} of {num_drawable} lines; the table has them all.": len(lines)
+            f"{len(lines)} of {num_drawable} lines are drawn; the table contains all values.": len(
+                lines
+            )
             < num_drawable,
-            f"{num_all - num_drawable} of {num_all} have no number.": num_all > num_drawable,
+            f"{num_all - num_drawable} of {num_all} lines have no values.": num_all > num_drawable,
         }
     )
 
@@ -554,11 +556,11 @@ def _caption(series: AxisSeries, lines: Sequence[ChartLine]) -> str:
 _STAGES = {"initial_": "before training", "trained_": "after training"}
 _WHOLE = "all together"
 _SEARCH = (
-    "Each variant is trained at its own best rate, found on the validation split by the mean of "
-    "two seeds: rates go on until the best one lies between two that are worse. Trainings of the "
-    "search may be shorter; see the settings."
+    "Each variant is trained at its own best learning rate, selected on the validation split by "
+    "the mean of two seeds. The search is extended until the best rate lies between two worse "
+    "ones. Its trainings may be shorter; see the settings."
 )
-_EXPLORATORY = "This is exploratory: the verdict rests on the one claim alone."
+_EXPLORATORY = "This comparison is exploratory: the verdict depends only on the one claim."
 
 
 def axis_exhibits(about: About, measured: Sequence[Series], task: str) -> Iterator[Exhibit]:
@@ -623,10 +625,10 @@ MAX_PLACES = 24
 _MINUS = "−"
 _Write = Callable[[float], str]
 _OVER_SENTENCES = (
-    "After “sentences” stand the ends of the 95 % bootstrap interval over the sentences of the "
-    "part, each the mean over seeds: what other sentences would change, and not another seed."
+    "“Sentences” gives the 95 % bootstrap interval over the sentences of each part, averaged over "
+    "seeds; it shows the uncertainty due to the choice of sentences, not of seeds."
 )
-_MEANS = "Means over seeds with their 95 % intervals; exploratory."
+_MEANS = "The values are means over seeds with 95 % intervals; they are exploratory."
 
 
 def axis_table(series: AxisSeries) -> Table:
@@ -720,9 +722,10 @@ def _footnotes(series: AxisSeries, places: Sequence[float]) -> list[str]:
     if series.counts and has_spreads:
         found.append(_OVER_SENTENCES)
     if any(is_log_of_zero(series, y) for line in series.lines for y in line.points.values()):
-        found.append("−37.93 stands for a gradient of 0, or less than float32 can tell from it.")
+        found.append("−37.93 stands for a gradient of 0, or one that is too small for float32.")
     if len(places) < len(series.places):
         found.append(
-            f"Shown are {len(places)} of {len(series.places):,} places; results.csv has all."
+            f"{len(places)} of {len(series.places):,} positions are shown; results.csv contains "
+            "all."
         )
     return found

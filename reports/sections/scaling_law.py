@@ -436,25 +436,30 @@ _FITTED: Mapping[str, tuple[str, Quantity, str, str]] = {  # key -> title, numbe
         "E",
         lambda law: law.irreducible,
         "bit",
-        "what no size and no data take away",
+        "irreducible loss",
     ),
     "parameter_scale": ("A", lambda law: law.parameter_scale, "1", ""),
-    "parameter_exponent": ("alpha", lambda law: law.parameter_exponent, "1", "of the parameters"),
+    "parameter_exponent": (
+        "alpha",
+        lambda law: law.parameter_exponent,
+        "1",
+        "exponent of the parameters",
+    ),
     "token_scale": ("B", lambda law: law.token_scale, "1", ""),
-    "token_exponent": ("beta", lambda law: law.token_exponent, "1", "of the tokens"),
+    "token_exponent": ("beta", lambda law: law.token_exponent, "1", "exponent of the tokens"),
     "size_exponent": (
         "beta / (alpha + beta)",
         lambda law: law.size_exponent,
         "1",
-        "of the best size in FLOPs",
+        "exponent of the best size in FLOPs",
     ),
 }
 _EXPONENTS = ("parameter_exponent", "token_exponent", "size_exponent")
 _OF_LAWS = (
-    f"“{NOT_IDENTIFIED}” stands where the interval of an exponent is wider than the exponent: the "
-    "points fit many values of it alike.",
-    "Published exponents are of other text, of subwords, and of models 1,000 times as large and "
-    "more; E, A and B do not compare at all.",
+    f"“{NOT_IDENTIFIED}” means that the interval of an exponent is wider than the exponent: many "
+    "values fit the points equally well.",
+    "Published exponents are for other text, for subwords, and for models at least 1,000 times as "
+    "large; E, A and B are not comparable at all.",
 )
 _Write = Callable[[float], str]
 
@@ -467,13 +472,13 @@ def laws_table(task: str, groups: Sequence[LawGroup]) -> Table:
     points = {g.name: _entry(float(len(g.seen)), _whole) for g in groups}
     off = {name: _off(law) if law else NO_ENTRY for name, law in laws.items()}
     columns = [
-        _column("num_points", "points", points | missing, note="a size on an amount of data"),
+        _column("num_points", "points", points | missing, note="pairs of size and amount of data"),
         _column(
             "typical_miss",
-            "typical miss",
+            "fit error",
             off | missing,
             shown="%",
-            note="of a point, root mean square",
+            note="root mean square over the points",
         ),
     ]
     for key, (title, _, unit, note) in _FITTED.items():
@@ -515,7 +520,7 @@ def differences_table(task: str, groups: Sequence[LawGroup]) -> Table | None:
         columns,
         column_rows(columns, pairs),
         row_title="difference",
-        footnotes=("Exploratory: nothing is corrected for the number of differences.",),
+        footnotes=("These differences are exploratory and not corrected for multiple testing.",),
     )
 
 
@@ -535,7 +540,7 @@ def predictions_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Table
             "predicted",
             {name: _entry(one, write) for name, one in predicted.items()},
             unit=unit,
-            note="95 % of such trainings",
+            note="95 % prediction interval",
         ),
         _column(
             "measured",
@@ -583,7 +588,7 @@ def points_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Table:
         *_sizes({name: one for name, (_, one) in every.items()}),
         _column("loss", "measured", measured, unit=unit),
         _column("fitted_loss", "fitted", fitted, unit=unit),
-        _column("relative_miss", "off by", off, shown="%"),
+        _column("relative_miss", "error", off, shown="%"),
     ]
     return _table(task, "points", "Points of the fits", columns, column_rows(columns, every))
 
@@ -698,7 +703,7 @@ def _sizes(found: Mapping[str, LawVariant]) -> Iterator[Column]:
 
 def _best_size_entry(found: Estimate) -> Entry:
     if found.point is None:
-        return Entry(text="beyond what the law can say", tone="none", estimate=found)
+        return Entry(text="outside the range of the law", tone="none", estimate=found)
     entry = _entry(found, _whole)
     return entry if found.low is not None else replace(entry, text=NOT_IDENTIFIED)
 
@@ -770,9 +775,11 @@ def iso_flops_figure(
         LineChart(
             name=slug(f"{judged.task}-iso-flops-{group.name.replace('=', '-')}"),
             title=capitalized(title),
-            caption="Lines are the fitted law where all FLOPs of a budget are spent; points are "
-            "read off between trainings of one size. Crosses are the lowest points of the lines, "
-            "where these lie in the picture.",
+            caption=(
+                "Lines are the fitted law with all FLOPs of a budget spent; points are "
+                "interpolated between trainings of one size. Crosses mark the minima of the lines, "
+                "if these lie inside the plot."
+            ),
             description=_describe_budgets(judged, budgets),
             height=_HEIGHT,
             strokes=strokes,
@@ -934,12 +941,12 @@ def _caption(shown: Sequence[LawGroup], num_groups: int) -> str:
     has_predictions = any(group.predictions for group in shown)
     return caption(
         {
-            "Small points are trainings, means over seeds; thin lines join those of one size. A "
-            "thick line is the lowest loss that the law has for so many FLOPs, at any size between "
-            "the smallest and the largest.": True,
-            "It is dashed where nothing was fitted. Large open points were held out; the bar is "
-            "the interval in which the law predicts them.": has_predictions,
-            f"Drawn are {len(shown)} of {num_groups} laws.": len(shown) < num_groups,
+            "Small points are trainings (means over seeds); thin lines join trainings of one size. "
+            "A thick line is the lowest loss that the law predicts for a number of FLOPs, over all "
+            "sizes between the smallest and the largest.": True,
+            "It is dashed outside the fitted range. Large open points were held out; bars are the "
+            "prediction intervals of the law.": has_predictions,
+            f"{len(shown)} of {num_groups} laws are drawn.": len(shown) < num_groups,
         }
     )
 
@@ -947,19 +954,21 @@ def _caption(shown: Sequence[LawGroup], num_groups: int) -> str:
 # The section
 
 _LAW = (
-    "For each mixer, or whatever else varies beside size and data, the law L(N, D) = E + A / "
-    "N^alpha + B / D^beta is fitted to the losses of its trainings (Hoffmann et al. 2022, "
-    "approach 3): N counts all parameters, D the tokens trained on, with those that repeat. "
-    "The trainings held out are not among them."
+    "For each mixer, or other factor that varies besides size and data, the law L(N, D) = E + A / "
+    "N^alpha + B / D^beta is fitted to the losses of its trainings (Hoffmann et al. 2022, approach "
+    "3), where N is the number of all parameters and D the number of training tokens, including "
+    "repeated ones. Held-out trainings are not used in the fit."
 )
 _INTERVALS = (
-    "Intervals are nominally 95 %, from a bootstrap of the residuals of points; they held the "
-    "truth in 90 to 97 % of simulated sweeps. They hold the noise of seeds and what the law misses "
-    "between its points, and suppose that it goes on beyond them. All but the claim is exploratory."
+    "Intervals are nominally 95 %, from a bootstrap of the residuals of points; they contained the "
+    "true value in 90 to 97 % of simulated sweeps. They account for the noise of seeds and the "
+    "misfit of the law between its points, and assume that the law holds beyond them. Everything "
+    "except the claim is exploratory."
 )
 _ISO = (
-    "One training budget, spent on a small model and much data or on a large one and little: the "
-    "lowest point of a line is the best size for it. Points are measured, lines are the law."
+    "A training budget can be spent on a small model with much data or on a large model with "
+    "little data; the minimum of a line is the best size for its budget. Points are measurements, "
+    "lines are the law."
 )
 _NOTHING = "No law is fitted."
 
@@ -1000,14 +1009,14 @@ def _exponents(group: LawGroup) -> str:
 def _outcomes(groups: Sequence[LawGroup]) -> Iterator[str]:
     every = [(group, one) for group in groups for one in group.predictions]
     if not every:
-        yield "No training was held out that a law could predict."
+        yield "There is no held-out training that a law could predict."
         return
     write = for_estimates("bit", [e for _, one in every for e in (one.predicted,)]).write
     for group, one in every:
         assert one.predicted.point is not None, "a prediction has a number"
         yield (
             f"The held-out training of {group.short_name} was predicted at "
-            f"{write(one.predicted.point)} {as_interval(one.predicted, write)} bit and came out at "
+            f"{write(one.predicted.point)} {as_interval(one.predicted, write)} bit and measured at "
             f"{write(one.larger.mean)}: {outcome_in_words(one, write)}."
         )
 
@@ -1019,7 +1028,7 @@ def _what_is_missing(groups: Sequence[LawGroup]) -> Iterator[str]:
         if group.num_lost or group.num_missing:
             yield (
                 f"{group.name}: {group.num_lost} variants have no loss, and {group.num_missing} "
-                "seeds of others are missing; the law is of the rest."
+                "seeds of others are missing; the law is fitted to the rest."
             )
 
 
@@ -1028,13 +1037,13 @@ def _exhibits(groups: Sequence[LawGroup], judged: Series) -> Iterator[Exhibit]:
     predictions = predictions_table(task, judged.unit, groups)
     differences = differences_table(task, groups)
     yield Exhibit(
-        title="Was the larger training predicted?",
+        title="Predictions of the held-out trainings",
         tables=(predictions,) if predictions else (),
         drawings=(drawing,) if drawing else (),
     )
     tables = (laws_table(task, groups), *filter(None, [differences]))
     yield Exhibit(
-        title="The laws", tables=tables, folded=(points_table(task, judged.unit, groups),)
+        title="Fitted laws", tables=tables, folded=(points_table(task, judged.unit, groups),)
     )
     budgets = {group.name: flops_budgets(group) for group in groups}
     found = [(group, iso_flops_figure(judged, group, budgets[group.name])) for group in groups]
@@ -1042,7 +1051,7 @@ def _exhibits(groups: Sequence[LawGroup], judged: Series) -> Iterator[Exhibit]:
     best = budgets_table(task, judged.unit, budgets)
     if drawn:
         yield Exhibit(
-            title="The best size for a budget",
+            title="Best size for a training budget",
             sentences=(_ISO,),
             views=tuple(View(title=g.short_name, drawings=(one,)) for g, one in drawn),
             folded=(best,) if best else (),

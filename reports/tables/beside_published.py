@@ -44,11 +44,12 @@ from bakeoff.reports.stats.intervals import (
 from bakeoff.reports.tables.comparison import ARROWS, PARTIAL, no_number, time_marks
 from bakeoff.suite.schema import About
 
-_TITLE = "Scores, speed and memory beside the published ones"
+_TITLE = "Measured and published scores, speed and memory"
 _INTRODUCTION = (
-    "Each number of ours has the published one of the same method behind it. The published ones "
-    "are of other data, longer sequences, larger models and far longer training: what may be "
-    "compared is the order of methods, and how far they lie apart. All of this is exploratory."
+    "Each measured number is followed by the published number of the same method. The published "
+    "numbers are for other data, longer sequences, larger models and much longer training, so only "
+    "the order of the methods and the distances between them are comparable. All of this is "
+    "exploratory."
 )
 _TIMES = (TRAINING_STEP, "forward_backward_seconds")  # for a model, else for the mixer alone
 _MEMORY = ("peak_memory_bytes", "forward_backward_peak_bytes")
@@ -218,7 +219,7 @@ def _averages(arena: _Arena) -> Column:
         unit=arena.written.unit,
         arrow=ARROWS[first.better],
         entries=entries,
-        note="over the tasks, of seeds that ended well on all [95 % interval]",
+        note="over the tasks, for seeds that succeeded on all tasks [95 % interval]",
     )
 
 

@@ -53,13 +53,16 @@ from bakeoff.reports.stats.intervals import (
 )
 from bakeoff.suite.schema import About, Better, Status, metric_title
 
-PARTIAL = Mark(sign="†", name="partial", meaning="Mean over the seeds that ended well.")
+PARTIAL = Mark(sign="†", name="partial", meaning="This is the mean over the successful seeds only.")
 NOISY = Mark(sign="‡", name="noisy", meaning=NOISY_MEANING)
 UNTOLD = Mark(
     sign="§",
     name="not told apart",
-    meaning="No difference from the baseline that this machine could tell: the interval of the "
-    "ratio leaves it open, or the ratio is no larger than what the baseline showed against itself.",
+    meaning=(
+        "This machine could not resolve the difference from the baseline: the interval of the "
+        "ratio is not conclusive, or the ratio is no larger than that between repeated "
+        "measurements of the baseline."
+    ),
 )
 
 

@@ -161,18 +161,17 @@ def describe_controls(kept: Sequence[Instrument]) -> tuple[str, str]:
     slowed = [verdict for one in kept for verdict in one.judged(BASELINE_SLOWED)]
     effect = smallest_detectable_effect(again)
     wrong, right = false_alarms(again), found(slowed)
-    words = "; the smallest that it would find four times in five is"
+    words = "; the smallest slow-down that would be detected in four of five cases is"
     least = f"{words} {as_percent(effect)}" if effect else ""
-    alarms = "No pair of equals was quiet enough to be judged"
+    alarms = "No control pair was quiet enough to be evaluated"
     if wrong.num_total:
-        alarms = f"The instrument saw a difference that is none in {wrong} pairs"
+        alarms = f"A false difference was reported in {wrong} pairs"
     missed = right.num_total - right.num
     caution = f" Do not trust differences near {_SLOWED}." if 2 * missed > right.num_total else ""
     return (
-        f"{alarms}; it found the slow-down in {right}{least}.{caution}",
-        "An instrument that can be trusted sees no difference between the baseline and the "
-        f"baseline timed again, and does see one where the baseline is made {_SLOWED} slower on "
-        "purpose.",
+        f"{alarms}; the slow-down was detected in {right}{least}.{caution}",
+        "A reliable measurement shows no difference between two timings of the baseline, and "
+        f"shows one if the baseline is deliberately made {_SLOWED} slower.",
     )
 
 
@@ -182,19 +181,19 @@ def _checks(one: Instrument, growths: Sequence[Growth]) -> dict[str, Entry]:
     is_noisy = [reading.status is Status.NOISY for _, _, reading in one.timed]
     effect = smallest_detectable_effect(again)
     return {
-        "the baseline against itself: called different": _share(false_alarms(again)),
-        f"the baseline made {_SLOWED} slower: found": _share(found(one.judged(BASELINE_SLOWED))),
-        "smallest difference found four times in five": _entry(
+        "the baseline against itself: reported as different": _share(false_alarms(again)),
+        f"the baseline made {_SLOWED} slower: detected": _share(found(one.judged(BASELINE_SLOWED))),
+        "smallest difference detected in four of five cases": _entry(
             as_percent(effect or 0.0), len(again), effect
         ),
-        "timings that stayed noisy": _share(Share(num=sum(is_noisy), num_total=len(is_noisy))),
+        "noisy timings": _share(Share(num=sum(is_noisy), num_total=len(is_noisy))),
         "load of other programs on the machine: median": _median(
             one.numbers("other_load"), as_percent
         ),
-        "rounds repeated because others were busy": _entry(
+        "rounds repeated because of other load": _entry(
             f"{sum(rounds):,.0f}", len(rounds), sum(rounds) if rounds else None
         ),
-        "outliers among the samples, kept all the same": _outliers(one),
+        "outliers among the samples (kept)": _outliers(one),
         "first call, compilation included: median": _median(
             one.numbers("first_call_seconds"), partial(as_quantity, "s")
         ),
@@ -239,7 +238,7 @@ def _kernel(growths: Sequence[Growth], metric: str, one: Instrument) -> Entry:
     if estimate.point is None:
         return NO_ENTRY
     law = which_growth(growth, timed[0]).replace("n^2", "n²")
-    note = f"told as {law}" if law else ""
+    note = f"classified as {law}" if law else ""
     return Entry(
         estimate=estimate,
         text=f"{estimate.point:.2f}",

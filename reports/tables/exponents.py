@@ -30,20 +30,26 @@ _TITLES = {TIME: "time", FLOPS: "FLOPs", MEMORY: "memory"}
 _NOISY = Mark(
     sign="‡",
     name="noisy",
-    meaning="Noisy: timings that it is taken over did not settle, so it is not held against "
-    "theory’s.",
+    meaning=(
+        "Noisy: the stopping criterion of some timings was not met, so the exponent is not "
+        "compared with theory."
+    ),
 )
 _DISAGREES = Mark(
     sign="*",
     name="not theory's",
-    meaning="Not theory’s power: the interval, or the exact count, excludes it. The list below "
-    "says why.",
+    meaning=(
+        "Differs from the theoretical exponent: the interval, or the exact count, excludes it. The "
+        "list below gives the reasons."
+    ),
 )
 _PRE_ASYMPTOTIC = Mark(
     sign="†",
     name="pre-asymptotic",
-    meaning="Pre-asymptotic: the slope still changes where the measurements end, or its leading "
-    "term is not yet 90 % of the whole; such a power describes this range, and is no law.",
+    meaning=(
+        "Pre-asymptotic: the slope still changes at the end of the measured range, or the leading "
+        "term is less than 90 % of the total; the exponent describes only this range."
+    ),
 )
 
 
@@ -79,7 +85,7 @@ def powers_in_words(about: About, rows: Sequence[TableOneRow]) -> str:
     (least, low), (most, high) = (
         (shown_name(about, variant), _two(power)) for power, variant in (known[0], known[-1])
     )
-    return f"Time grows with n^{low} ({least}) at the least and n^{high} ({most}) at the most."
+    return f"Time grows with exponents from n^{low} ({least}) to n^{high} ({most})."
 
 
 def theory_remarks(about: About, rows: Sequence[TableOneRow]) -> tuple[Remark, ...]:
@@ -99,7 +105,7 @@ def _exponents(rows: Sequence[TableOneRow]) -> Iterator[Column]:
         for axis, symbol in AXIS_SYMBOLS.items():
             entries = {row.variant: _exponent(row.exponents[metric, axis]) for row in rows}
             yield _column(
-                f"{title.lower()}_power_in_{symbol}", f"{title}, power of {symbol}", entries
+                f"{title.lower()}_power_in_{symbol}", f"{title}, exponent of {symbol}", entries
             )
 
 

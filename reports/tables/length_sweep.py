@@ -144,9 +144,9 @@ def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
     columns = [
         Column(
             key=f"{growth.metric}_against_{rival}",
-            title=f"than {shown_name(about, rival)}",
+            title=f"faster than {shown_name(about, rival)}",
             measured_unit="tokens",
-            unit="from so many tokens on",
+            unit="from this number of tokens",
             note=kind,
             entries={v: _entry(growth, v, rival) for v in growth.variants if v != about.baseline},
         )
@@ -159,7 +159,7 @@ def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
         about,
         columns,
         name=f"{MIXER_ALONE}-crossover",
-        title="Faster from which length?",
+        title="Length from which a mixer is faster",
         task=MIXER_ALONE,
     )
 
@@ -192,7 +192,7 @@ def _answers(about: About, growth: Growth) -> Iterator[str]:
     for variant, one in found.items():
         place = _REST.split(one.text, maxsplit=1)[0]
         if one.kind is CrossoverKind.FASTER_FROM:
-            yield f"{variant} from {place} tokens on"
+            yield f"{variant} from {place} tokens"
         elif one.kind is CrossoverKind.FASTER_BELOW:
             yield f"{variant} {place.removeprefix('faster ')} tokens"
     if never := named(CrossoverKind.NEVER):
@@ -210,9 +210,9 @@ def extremes_in_words(about: About, growth: Growth) -> str:
     ranked = sorted(points.items(), key=lambda item: item[1])
     (least, low), (most, high) = ranked[0], ranked[-1]
     return (
-        f"At {place_label(growth.axis, last)} {shown_name(about, least)} takes least, "
-        f"{as_quantity(growth.unit, low)}, and {shown_name(about, most)} most, "
-        f"{as_quantity(growth.unit, high)}."
+        f"At {place_label(growth.axis, last)} {shown_name(about, least)} takes the least "
+        f"({as_quantity(growth.unit, low)}) and {shown_name(about, most)} the most "
+        f"({as_quantity(growth.unit, high)})."
     )
 
 
@@ -254,7 +254,7 @@ def utilisation_table(about: About, growths: Sequence[Growth], environment_id: s
         about,
         [_rates_column(times, rates, last), shares_column],
         name=f"{MIXER_ALONE}-utilisation",
-        title="Use made of the machine",
+        title="Utilisation of the machine",
         task=MIXER_ALONE,
     )
 
@@ -267,7 +267,10 @@ def use_in_words(used: Table) -> str:
         return ""
     ranked = sorted(known.items(), key=lambda item: item[1].estimate.point or 0.0)
     (least, low), (most, high) = ranked[0], ranked[-1]
-    return f"From {low.text} ({least}) to {high.text} ({most}) of the machine's matrix peak."
+    return (
+        f"Utilisation ranges from {low.text} ({least}) to {high.text} ({most}) of the machine's "
+        "matrix peak."
+    )
 
 
 def peaks_in_words(growths: Sequence[Growth], environment_id: str) -> str:

@@ -47,7 +47,7 @@ _BASELINE = Entry(text="baseline")
 _PARTIAL = Mark(
     sign="†",
     name="partial",
-    meaning="Some seed did not end well; the tables of the tasks say which.",
+    meaning="Some seeds failed; the tables of the tasks show which.",
 )
 
 
@@ -103,7 +103,7 @@ def pooled_exhibit(about: About, measured: Sequence[Series]) -> Exhibit | None:
     tables = [_table(pool) for pool in pools if len(pool.variants) <= _MOST_VARIANTS]
     sentences = [_sentence(pool) for pool in pools]
     if len(tables) < len(pools):
-        sentences.append(f"With more than {_MOST_VARIANTS} variants nothing is pooled.")
+        sentences.append(f"With more than {_MOST_VARIANTS} variants, results are not pooled.")
     return Exhibit(title="All tasks together", sentences=tuple(sentences), tables=tuple(tables))
 
 
@@ -125,12 +125,12 @@ def _sentence(pool: _Pool) -> str:
     how = (
         "the interquartile mean, which leaves out the lowest and the highest quarter of all values"
         if pool.is_trimmed
-        else "the mean, to which each task counts alike"
+        else "the mean, in which each task has the same weight"
     )
     return (
         f"{capitalized(readable(pool.first.metric))} over {len(pool.scores)} tasks ({tasks}). "
         f"Differences are paired by seed and pooled by {how}; their interval is a bootstrap over "
-        "seeds, stratified by task, and says nothing of other tasks. All of this is exploratory."
+        "seeds, stratified by task, and does not apply to other tasks. All of this is exploratory."
     )
 
 

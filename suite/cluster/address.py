@@ -114,8 +114,8 @@ def _split(address: str) -> tuple[str, int]:
 def _refuse_unprotected(address: str, host: str) -> None:
     if not is_loopback(host) and not token():
         raise RefusedAddress(
-            f"--address {address}: not this machine, and there is no token. A cluster runs "
-            f"whatever it is sent; {how_to_give_a_token()}."
+            f"--address {address}: this is another machine, and there is no token. A cluster runs "
+            f"any code that it receives; {how_to_give_a_token()}."
         )
 
 

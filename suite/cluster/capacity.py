@@ -64,7 +64,11 @@ def infeasible_reason(resources: Resources, num_workers: int, nodes: Sequence[No
         if num_workers > 1
         else (format_request(asked))
     )
-    room = f"it has room for {fit} of them; it has" if fit else "no node has that; it has"
+    room = (
+        f"the cluster has room for {fit} of them; it has"
+        if fit
+        else ("no node has that; the cluster has")
+    )
     return f"a trial asks for {wants}, and {room} {_nodes_in_words(nodes)}"
 
 
@@ -73,7 +77,7 @@ def waiting_reason(
 ) -> str:
     """Return what a feasible trial waits for."""
     if not slots(asked, nodes):
-        return f"no node has {format_request(asked)} yet; the cluster has to start one"
+        return f"no node has {format_request(asked)} yet; the cluster must start one"
     if slots(asked, free):
         return "a worker process is starting"
     fitting = [node for node in nodes if _slots_of(asked, node.resources)]

@@ -134,7 +134,7 @@ def _refuse_too_large(wanted: dict[str, Path]) -> None:
     if sum(sizes.values()) > _MOST_BYTES:
         largest = max(sizes, key=lambda path: sizes[path])
         raise SpecError(
-            f"{largest}: your own files come to {sum(sizes.values()) / 2**20:.0f} MiB, this one "
-            f"to {sizes[largest] / 2**20:.0f}; at most {_MOST_BYTES // 2**20} MiB travel with a "
+            f"{largest}: your own files take {sum(sizes.values()) / 2**20:.0f} MiB, this one to "
+            f"{sizes[largest] / 2**20:.0f}; at most {_MOST_BYTES // 2**20} MiB can be sent with a "
             "sweep. Move data out of the folder of your package."
         )

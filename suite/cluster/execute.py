@@ -269,5 +269,5 @@ class RayExecutor:
 
 def _why_waiting(attempt: TrialAttempt) -> str:
     if attempt.node is not None:
-        return f"the node {attempt.node.name[:8]}, which it needs to itself, is still busy"
+        return f"the node {attempt.node.name[:8]}, which it needs exclusively, is still busy"
     return waiting_reason(attempt.asked, nodes.live_nodes(), nodes.free_nodes())

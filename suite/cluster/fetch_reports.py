@@ -61,7 +61,7 @@ def fetch_journal(url: str, job: Job, folder: Path) -> Path:
         Unavailable: If the cluster does not answer, or has no journal there.
         OSError: If the folder cannot be written.
     """
-    missing = f"nothing was run in {job.out} there"
+    missing = f"nothing has been run in {job.out} there"
     _unpack(_sound_tar(url, job, journal_command(job.out), missing), folder, url)
     return folder / "journal.db"
 
@@ -117,7 +117,7 @@ def _ended(url: str, key: str) -> Job:
     until = time.monotonic() + _SECONDS
     while (found := get_job(url, key)).is_alive:
         if time.monotonic() > until:
-            raise Unavailable(f"--address {url}: nothing came within {_SECONDS:g} seconds.")
+            raise Unavailable(f"--address {url}: no answer within {_SECONDS:g} seconds.")
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     return found
 
@@ -129,7 +129,7 @@ def _sound_tar(url: str, job: Job, command: str, missing: str) -> bytes:
             file = gzip.GzipFile(fileobj=io.BytesIO(_packed(url, job, command, missing)))
             if tar := file.read(_MOST_UNPACKED):
                 return tar
-    raise Unavailable(f"--address {url}: the results do not arrive whole; try again.")
+    raise Unavailable(f"--address {url}: the results arrived incomplete; try again.")
 
 
 def _unpack(tar: bytes, folder: Path, url: str) -> None:

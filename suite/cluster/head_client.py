@@ -184,7 +184,7 @@ class HeadClient:
         if code in (401, 403):
             return _unavailable(self.url, _why_unauthorised())
         if code == 404:
-            return NotThere(f"--address {self.url}: the cluster has no such thing.")
+            return NotThere(f"--address {self.url}: the cluster does not know this request.")
         return _unavailable(self.url, f"{_NO_DASHBOARD} (status {code})")
 
 
@@ -209,8 +209,8 @@ def _why_unauthorised() -> str:
     if token():
         path = f"{token_file()} (RAY_AUTH_TOKEN_PATH)"
         place = "RAY_AUTH_TOKEN" if os.environ.get("RAY_AUTH_TOKEN") else path
-        return f"the cluster there does not accept our token; is the right one in {place}?"
-    return f"the cluster there asks for a token; {how_to_give_a_token()}"
+        return f"the cluster there does not accept the token; check the token in {place}"
+    return f"the cluster there requires a token; {how_to_give_a_token()}"
 
 
 def _refuse_other_version(address: str, theirs: str) -> None:
@@ -219,8 +219,8 @@ def _refuse_other_version(address: str, theirs: str) -> None:
     if theirs != ours:
         raise _unavailable(
             address,
-            f"the cluster there runs Ray {theirs or '(unknown)'}, and this is Ray {ours}; they "
-            "must be the same",
+            f"the cluster there runs Ray {theirs or '(unknown)'}, and this machine runs Ray "
+            f"{ours}; the versions must be the same",
         )
 
 

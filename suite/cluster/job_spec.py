@@ -150,7 +150,7 @@ def public_uri(uri: str) -> str:
     file = sqlite_path(checked)
     if file is not None and not file.is_absolute():
         raise SpecError(
-            f"--tracking-uri {checked}: names a file relative to a folder that only lasts as long "
-            "as the job; give an absolute path on the head, as sqlite:////home/me/mlflow.db."
+            f"--tracking-uri {checked}: the path is relative to a folder that is deleted with the "
+            "job; give an absolute path on the head, as sqlite:////home/me/mlflow.db."
         )
     return checked

@@ -184,7 +184,7 @@ def _environment_of_any(resources: Resources) -> str:
     found = _answered(answer, _SECONDS_TO_START_A_NODE)
     if not found:
         ray.cancel(answer, force=True)
-        raise Unavailable("no node of the cluster came free to take timings; run again later.")
+        raise Unavailable("no node of the cluster became free for timings; run again later.")
     return found
 
 

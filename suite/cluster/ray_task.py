@@ -133,7 +133,7 @@ def _stream_trial_guarded(
     yield from _stream_trial(trial, resources, settings)
     if changes := before.changes():
         end_process_after_this_task(_MOST_CALLS)
-        yield Remarked(trial.trial_id, f"it changed {changes}: its process was ended")
+        yield Remarked(trial.trial_id, f"it changed {changes}, so its process was ended")
 
 
 def _stream_trial_of_workers(

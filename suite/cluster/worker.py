@@ -111,7 +111,7 @@ def work(loop_config: dict[str, WorkerConfig]) -> None:
         except TrainingStopped:  # on all workers alike; the driver is about to end Ray
             return
         except _LostOther as error:
-            raise RuntimeError(f"another worker has gone: {error}") from error
+            raise RuntimeError(f"another worker ended: {error}") from error
 
 
 def _pass_on(event: Event, rank: int, config: WorkerConfig) -> None:

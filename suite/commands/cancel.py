@@ -23,7 +23,7 @@ def cancel(names: Sequence[str], address: str) -> int:
         ended = jobs.stop_job(url, job.submission_id)
         print(
             f"{ended.submission_id}: {ended.status.lower()}; the same `bakeoff submit` resumes it, "
-            f"`bakeoff fetch {ended.submission_id} --address {url}` brings what is done"
+            f"`bakeoff fetch {ended.submission_id} --address {url}` downloads the finished results"
         )
     return DONE
 
@@ -39,21 +39,26 @@ def _select(
     for name in names:
         if not any(job.is_called(name) for job in every):
             there = ", ".join(_describe(job) for job in every[:_MOST_LISTED]) or "nothing"
-            raise SpecError(f"{name!r}: no such sweep was submitted to {url}; there is: {there}.")
+            raise SpecError(
+                f"{name!r}: no sweep of this name was submitted to {url}; submitted sweeps: "
+                f"{there}."
+            )
     if not alive:
         ended = f"; the newest is {_describe(every[0])}" if every else ""
-        raise SpecError(f"--address {url}: no submitted sweep is alive there{ended}.")
+        raise SpecError(f"--address {url}: no submitted sweep is running there{ended}.")
     listed = ", ".join(map(_describe, alive))
     if not names and len(alive) > 1:
-        raise SpecError(f"--address {url}: several sweeps are alive, name one of them: {listed}.")
+        raise SpecError(f"--address {url}: several sweeps are running; name one of them: {listed}.")
     found = [job for job in alive if not names or any(job.is_called(name) for name in names)]
     for name in names:
         of_name = [job for job in found if job.is_called(name)]
         if not of_name:
-            raise SpecError(f"{name!r}: no such sweep is alive there; alive: {listed}.")
+            raise SpecError(f"{name!r}: no sweep of this name is running there; running: {listed}.")
         if len(of_name) > 1 and name not in {job.submission_id for job in of_name}:
             several = ", ".join(map(_describe, of_name))
-            raise SpecError(f"{name!r}: several such sweeps are alive, give an id: {several}.")
+            raise SpecError(
+                f"{name!r}: several sweeps of this name are running; give an id: {several}."
+            )
     return found
 
 

@@ -68,7 +68,7 @@ def _lines(found: Sequence[JobProgress], url: str) -> list[Text]:
     for each in found:
         newest.setdefault(split_id(each.job.submission_id)[0], each)
     lines = [line for each in newest.values() for line in lines_of(each)]
-    return [Text(line) for line in lines or [f"nothing was submitted to {url} yet"]]
+    return [Text(line) for line in lines or [f"no sweep has been submitted to {url} yet"]]
 
 
 def submissions_on(url: str) -> list[JobProgress]:

@@ -16,11 +16,11 @@ def show() -> int:
     """Print the data sets of tasks, then the others; return the exit code."""
     sources = data_sources()
     for source in sources:
-        note = f"not here; `bakeoff data fetch {source.name}` brings it"
+        note = f"not downloaded yet; run `bakeoff data fetch {source.name}`"
         files = [
             (
                 each.origin,
-                each.file or "generated; the digest is that of the definition",
+                each.file or "generated; the digest is computed from the definition",
                 _digest(each),
             )
             for each in source.files
@@ -29,7 +29,7 @@ def show() -> int:
     behind_tasks = {source.name for source in sources}
     for public in PUBLIC_SETS.values():
         if public.name not in behind_tasks:
-            note = f"no task reads it yet; `bakeoff data fetch {public.name}` brings it"
+            note = f"no task reads it yet; download it with `bakeoff data fetch {public.name}`"
             files = [(each.url, each.file, _digest(each)) for each in public.files]
             print(_entry(public, files, note))
     return DONE
@@ -39,7 +39,7 @@ def verify() -> int:
     """Check every file against its digest; return the exit code."""
     problems = verify_data()
     for source, problem in problems:
-        print(f"{source.name}: {problem or 'as it should be'}")
+        print(f"{source.name}: {problem or 'verified'}")
     return USAGE if any(problem and not is_absent(source) for source, problem in problems) else DONE
 
 
@@ -72,4 +72,4 @@ def _digest(each: DataSource | PublicSet) -> str:
     """Return the line with the digest; an MD5 if the publisher recorded no other digest."""
     if each.md5:
         return f"  md5      {each.md5}"
-    return f"  sha256   {each.sha256 or 'not recorded by anybody'}"
+    return f"  sha256   {each.sha256 or 'not recorded'}"

@@ -16,8 +16,8 @@ from bakeoff.suite.text import number_of
 
 _NEEDED = ("torch", "numpy", "pandas", "scipy", "pydantic", "typer", "rich")
 _FOR = {
-    "ray": "running trials side by side or on a cluster (`--executor inline` does without)",
-    "mlflow": "recording and the dashboard (`bakeoff record` can do that later, elsewhere)",
+    "ray": "running trials in parallel or on a cluster (not needed with `--executor inline`)",
+    "mlflow": "recording and the dashboard (`bakeoff record` can record later, on another machine)",
     "pyarrow": "recording and reports",
     "matplotlib": "reports",
     "jinja2": "reports",
@@ -92,5 +92,5 @@ def _disk(out: Path) -> Finding:
     return Finding(
         what=f"{free:.0f} GB free at {folder}",
         is_well=is_well,
-        remedy="give --out a folder that can be written, with at least 1 GB free",
+        remedy="set --out to a writable folder with at least 1 GB free",
     )

@@ -27,8 +27,8 @@ def fetch(names: Sequence[str], address: str, out: Path) -> int:
     """
     if journal_in(out).exists():
         raise SpecError(
-            f"--out {out}: sweeps were run in this folder, whose reports would be overwritten; "
-            "give another."
+            f"--out {out}: this folder contains sweeps whose reports would be overwritten; choose "
+            "another folder."
         )
     url = check_url(address)
     for job in _newest(names, list_jobs(url), url):
@@ -53,7 +53,9 @@ def _reports_made_here(url: str, job: Job, folder: Path) -> Sequence[Path]:
     ):
         number = len(journal.done())
         if not number:
-            raise Unavailable(f"{job.submission_id} ({job.status.lower()}): no trial is done yet.")
+            raise Unavailable(
+                f"{job.submission_id} ({job.status.lower()}): no trial has finished yet."
+            )
         state = f"{job.submission_id} ({job.status.lower()})"
         print(f"{state}: {number_of(number, 'trial')} done so far in {job.out}", flush=True)
         return reports_of(names, sweeps_to_report(journal, folder, None), folder)
@@ -62,12 +64,15 @@ def _reports_made_here(url: str, job: Job, folder: Path) -> Sequence[Path]:
 def _newest(names: Sequence[str], every: Sequence[Job], url: str) -> list[Job]:
     """Return the newest submission of each name or id; `every` is newest first."""
     if not every:
-        raise SpecError(f"--address {url}: nothing was submitted there yet.")
+        raise SpecError(f"--address {url}: no sweep has been submitted there yet.")
     found: dict[str, Job] = {}
     for name in names or [every[0].submission_id]:
         of_name = [job for job in every if job.is_called(name)]
         if not of_name:
             known = ", ".join(dict.fromkeys(each for job in every for each in job.names.split()))
-            raise SpecError(f"{name!r}: no such sweep was submitted to {url}; there is: {known}.")
+            raise SpecError(
+                f"{name!r}: no sweep of this name was submitted to {url}; submitted sweeps: "
+                f"{known}."
+            )
         found[of_name[0].submission_id] = of_name[0]
     return list(found.values())

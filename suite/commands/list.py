@@ -174,7 +174,7 @@ def _task(name: str) -> dict[str, Any]:
 
     task, (least, most) = task_class(name), task_class(name).lengths
     writes = getattr(task.metric, "decoder", None) is not None
-    own = ", of what a model writes by itself" if writes else ""
+    own = ", of generated text" if writes else ""
     inputs = task.interface(task.fixed_length or least).inputs
     return {
         "name": name,

@@ -24,7 +24,7 @@ def show_logs(trial: str, out: Path) -> None:
         UsageError: If no trial or several trials match, or if the trial has not failed.
     """
     if not os.path.isfile(journal_in(out)):
-        raise UsageError(f"--out {out}: nothing was run there yet.")
+        raise UsageError(f"--out {out}: nothing has been run there yet.")
     with Journal(journal_in(out), read_only=True) as journal:
         labels = _labels(journal)
         trial_id = _the_one(trial, labels, out)
@@ -33,8 +33,8 @@ def show_logs(trial: str, out: Path) -> None:
     if not kept:
         statuses = ", ".join(result.status.value for result in results) or "not run yet"
         raise UsageError(
-            f"trial {short(trial_id)} ({labels[trial_id]}) is {statuses}: a traceback and output "
-            "are kept of trials that fail."
+            f"trial {short(trial_id)} ({labels[trial_id]}) is {statuses}: tracebacks and output "
+            "are kept only for failed trials."
         )
     for result in kept:
         print("\n".join(_lines(result, labels[trial_id])))
@@ -57,12 +57,12 @@ def _the_one(trial: str, labels: dict[str, str], out: Path) -> str:
     if len(trial) < _LEAST_DIGITS or len(found) > 1:
         named = ", ".join(map(short, found[:_MOST_NAMED]))
         raise UsageError(
-            f"{where}{len(found)} trials of {out} begin so ({named or 'none'}); give at least "
-            f"{_LEAST_DIGITS} digits of its id, and as many as it takes to name one."
+            f"{where}{len(found)} trials of {out} match ({named or 'none'}); give at least "
+            f"{_LEAST_DIGITS} digits of the id, and enough digits to identify one trial."
         )
     raise UsageError(
-        f"{where}no trial of {out} has an id that begins so; `{command('status', '--json')}` lists "
-        "the failed ones."
+        f"{where}no trial of {out} has an id with this prefix; `{command('status', '--json')}` "
+        "lists the failed ones."
     )
 
 

@@ -27,7 +27,7 @@ from bakeoff.suite.tasks.registry import task_class
 from bakeoff.suite.terminal import print_line
 from bakeoff.suite.text import in_money, in_words, number_of, price_in, some_of
 
-_CORES = "cores of a machine like this"
+_CORES = "cores of a machine like this one"
 _MOST_VARIANTS = 12  # named on a line; --json names them all
 
 
@@ -94,7 +94,7 @@ def _missing_data(p: Plan) -> Iterator[str]:
     """Yield a sentence for each data set that has to be fetched before a run."""
     sources = {task_class(task).source for task in p.about.data_sets}
     for name in sorted({source.name for source in sources if is_absent(source)}):
-        yield f"the data set {name} is not here; `bakeoff data fetch {name}` brings it"
+        yield f"the data set {name} is not downloaded yet; run `bakeoff data fetch {name}`"
 
 
 def _left(p: Plan, states: Sequence[TrialState], card: GpuSpec, price: Price | None) -> str:

@@ -224,7 +224,7 @@ class PlainLines(Display):
 
     def __enter__(self) -> PlainLines:
         before = self.state.num_done_before
-        self._print(f"{number_of(len(self.state.trials), 'trial')} to run, {before} done before")
+        self._print(f"{number_of(len(self.state.trials), 'trial')} to run, {before} already done")
         self._print_status()
         return self
 
@@ -293,7 +293,7 @@ class LiveDisplay(Display):
     def _head(self) -> Text:
         state = self.state
         head = Text(f"{len(state.finished)} of {len(state.trials)} trials done")
-        head.append(f", {len(state.running)} running, {state.num_done_before} done before")
+        head.append(f", {len(state.running)} running, {state.num_done_before} already done")
         if state.failed:
             head.append(f", {len(state.failed)} failed", style="bold red")
         head.append(f"; {in_words(state.eta_seconds())} left", style="dim")

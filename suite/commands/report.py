@@ -15,8 +15,8 @@ from bakeoff.suite.text import command, price_in
 from bakeoff.suite.tracking.location import Store
 
 _NO_COSTS = (
-    "no trial took a GPU, so its page has no table of costs; `{status}` says what its CPU-hours "
-    "cost."
+    "no trial used a GPU, so its page has no table of costs; `{status}` shows the cost of its "
+    "CPU-hours."
 )
 
 

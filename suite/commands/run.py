@@ -92,8 +92,8 @@ def _say(console: Console, sentence: str, style: str = "") -> None:
 
 
 def _report_waiting(plans: Sequence[Plan], options: Options, console: Console) -> None:
-    reason = f"another run works in {options.out}"
-    _say(console, f"{reason}; waits for its end")
+    reason = f"another run uses {options.out}"
+    _say(console, f"{reason}; waiting for it to end")
     if has_status_lines():
         num_trials = len(distinct_work(plans))
         waiting = {"num_trials": num_trials, "reason": reason}
@@ -103,7 +103,9 @@ def _report_waiting(plans: Sequence[Plan], options: Options, console: Console) -
 def record(file: Path, options: Options) -> int:
     """Merge another folder's journal into this one and its store; return the exit code."""
     if not os.path.isfile(file):
-        raise SpecError(f"{file}: no such file; give the journal.db of an output folder.")
+        raise SpecError(
+            f"{file}: no such file; give the path of the journal.db of an output folder."
+        )
     console = Console(stderr=True)
     return _report_outcome(record_journal(file, options), options, console)
 
@@ -113,7 +115,7 @@ def _check(options: Options) -> None:
     _ = options.store
     refuse_broken_literature()
     if options.address is not None and options.executor == "inline":
-        raise SpecError("--address goes with --executor ray; inline runs in this process.")
+        raise SpecError("--address requires --executor ray; inline runs in this process.")
 
 
 def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -> int:
@@ -143,14 +145,14 @@ def _notes(outcome: SweepOutcome, options: Options) -> Iterator[str]:
         trials = "trial is" if outcome.num_left == 1 else "trials are"
         limit = in_words(options.deadline.seconds)
         yield (
-            f"the time limit of {limit} came: {outcome.num_left} {trials} left, and "
+            f"the time limit of {limit} was reached: {outcome.num_left} {trials} left, and "
             f"{outcome.continues}"
         )
     if outcome.num_failed or outcome.num_failed_beside:
         yield HOW_TO_LOOK.format(logs=command("logs", "TRIAL", out=options.out))
     if number := outcome.num_failed_beside:  # each trial counts once, by its finding
         trials = "trial" if number == 1 else "trials"
-        yield f"{number} {trials} failed here, with findings of another environment, which stand"
+        yield f"{number} {trials} failed here; their results from another environment are kept"
     yield from filter(None, (outcome.note, outcome.error))
 
 

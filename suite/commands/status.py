@@ -67,12 +67,12 @@ def show_status(out: Path, *, as_json: bool, price: str | None = None) -> None:
 
 def _refuse_missing(out: Path) -> None:
     if not out.is_dir() and out != OUT:
-        raise SpecError(f"--out {out}: there is no such folder.")
+        raise SpecError(f"--out {out}: no such folder.")
 
 
 def _lines(found: SweepStatus) -> list[Text]:
     if not found.counts:
-        return [Text(one_line(f"nothing was run in {found.out} yet"))]
+        return [Text(one_line(f"nothing has been run in {found.out} yet"))]
     logs = [(HOW_TO_LOOK.format(logs=command("logs", "TRIAL")), "red")] if found.failed else []
     lines = (*progress_lines(found), *logs, *_costs(found))
     return [Text(one_line(line), style=style) for line, style in lines]
@@ -308,7 +308,7 @@ def _costs(status: SweepStatus) -> Iterator[tuple[str, str]]:
     """Yield rate, time left and hours, as far as they are known."""
     speed = status.throughput_per_minute
     is_open = bool(status.running or status.counts.get("missing"))
-    when = "lately" if status.running else "when it last ran"
+    when = "lately" if status.running else "at its last run"
     parts = []
     if speed is not None:
         rate = f"{speed:.3g}" if speed < 100 else f"{speed:,.0f}"
@@ -320,21 +320,21 @@ def _costs(status: SweepStatus) -> Iterator[tuple[str, str]]:
         hours = [f"{unit.lower()}_hours_{what}" for what in ("spent", "wasted", "left")]
         spent, wasted, left = (getattr(status, name) for name in hours)
         if spent or (left and unit == "CPU"):
-            to_come = f"; {_hours(left)} still to come" if is_open and left is not None else ""
+            to_come = f"; {_hours(left)} remaining" if is_open and left is not None else ""
             waste = f", {_hours(wasted)} of them on failures and retries" if wasted else ""
             yield f"{_hours(spent)} {unit}-hours spent{waste}{to_come}", "dim"
     if status.joules_spent is not None:
-        yield f"{energy_in_words(status.joules_spent)} taken by GPUs", "dim"
+        yield f"{energy_in_words(status.joules_spent)} used by GPUs", "dim"
     if status.money_spent is not None:
         left = status.money_left
-        to_come = f"; {in_money(left, status.currency)} still to come" if is_open and left else ""
+        to_come = f"; {in_money(left, status.currency)} remaining" if is_open and left else ""
         yield f"{in_money(status.money_spent, status.currency)} spent{to_come}", "dim"
     if status.num_lost:
         at_most, number = status.lost_cpu_hours_at_most, status.num_lost
         bound = "" if at_most is None else f", at most {_hours(at_most)} CPU-hours"
         noun = "attempt was" if number == 1 else "attempts were"
         yield (
-            f"{number} {noun} interrupted, or lost with a driver or node: not counted{bound}",
+            f"{number} {noun} interrupted, or lost with a driver or node, and not counted{bound}",
             "dim",
         )
 

@@ -91,7 +91,7 @@ def _show(spec: JobSpec, bundle: CodeBundle) -> int:
     print(f"package:    {bundle.package}")
     for file, num_bytes in bundle.sizes().items():
         print(f"file:       {file} ({number_of(num_bytes, 'byte')})")
-    print("the cluster was not asked whether it can run the trials; no other files are sent")
+    print("whether the cluster can run the trials was not checked; no other files are sent")
     return DONE
 
 
@@ -119,10 +119,11 @@ def _to_run(url: str, job: Job, num_trials: int) -> str:
     to_run = ("missing", "running", *FAILURES)
     num_done = sum(number for state, number in status.counts.items() if state not in to_run)
     if num_done:
-        return f"{max(0, num_trials - num_done)} trials to run, {num_done} done before"
+        return f"{max(0, num_trials - num_done)} trials to run, {num_done} already done"
     if others:  # jobs of another edition, perhaps with some of the same trials
         return (
-            f"at most {number_of(num_trials, 'trial')} to run, fewer if {job.out} has some already"
+            f"at most {number_of(num_trials, 'trial')} to run, fewer if {job.out} already contains "
+            "some"
         )
     return number_of(num_trials, "trial")
 
@@ -133,9 +134,9 @@ def _report(job: Job, url: str, to_run: str) -> None:
     if to_run:
         print(f"submitted {job.submission_id}: {to_run}, results in {job.out} there")
     elif job.status == SUCCEEDED:
-        print(f"{job.submission_id} has done this sweep already; --again submits it once more")
+        print(f"{job.submission_id} has already completed this sweep; --again submits it again")
     else:
-        print(f"{job.submission_id} works on this sweep already ({job.status.lower()})")
+        print(f"{job.submission_id} is already running this sweep ({job.status.lower()})")
     print(f"look:   bakeoff status {where}")
     print(f"cancel: bakeoff cancel {job.submission_id} {where}")
     print(f"fetch:  bakeoff fetch {job.submission_id} {where}, once it has ended or was cancelled")

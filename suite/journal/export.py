@@ -109,7 +109,7 @@ def parsed(body: bytes) -> SweepExport:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ExportError(
-            f"{JOURNAL_FILE} was written by another version of bakeoff, or is none of its files "
+            f"{JOURNAL_FILE} was written by another version of bakeoff, or is not one of its files "
             f"({type(error).__name__})."
         ) from None
 

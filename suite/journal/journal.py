@@ -76,7 +76,7 @@ class Journal(JournalPlans):
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close()
         if isinstance(error, sqlite3.Error):
-            raise JournalError(f"{self.path}: the journal fails: {error}.") from error
+            raise JournalError(f"{self.path}: the journal cannot be used: {error}.") from error
 
     def begin(self, trial_id: str, place: str) -> int:
         """Start a new attempt, and return its number; late results of older ones are discarded."""
@@ -121,8 +121,8 @@ class Journal(JournalPlans):
         result = understood(_RESULT, kept.body, self.path)
         if result.sha256 != kept.sha256:
             raise JournalError(
-                f"{self.path}: the result of trial {result.trial_id} cannot be restored, since it "
-                "is not the one that was written, by its SHA-256."
+                f"{self.path}: the result of trial {result.trial_id} cannot be restored, because "
+                "it was altered: its SHA-256 differs."
             )
         key = (result.trial_id, result.provenance.environment_id)
         with self._db:
@@ -266,8 +266,8 @@ class Journal(JournalPlans):
 
     def _damage(self, trial_id: str) -> JournalError:
         return JournalError(
-            f"{self.path}: the result of trial {trial_id} is not the one that was written, by its "
-            f"SHA-256; `{command('verify', '--repair')}` brings it back from the store."
+            f"{self.path}: the result of trial {trial_id} was altered: its SHA-256 differs. "
+            f"`{command('verify', '--repair')}` restores it from the store."
         )
 
     def _insert(self, result: Result, attempt: int) -> bool:

@@ -112,9 +112,12 @@ def _measurable(probe: Probe, found: Trial | Impossible) -> Trial | Impossible:
     is_of_trained = not probe.depends_on.isdisjoint(("training", "trained"))
     if not reason and is_of_trained and "start" not in probe.depends_on:
         if found.start is not None:
-            reason = f"{probe.name} measures what was drawn, and this starts from other weights"
+            reason = (
+                f"{probe.name} measures newly initialised weights, and this starts from other "
+                "weights"
+            )
         elif found.teacher is not None:
-            reason = f"{probe.name} has no teacher, and this learns from one"
+            reason = f"{probe.name} is not supported with a teacher"
     return Impossible(reason) if reason else found
 
 

@@ -69,8 +69,8 @@ def _refuse_foreign_sides(
     for label in (claim.a, claim.b):
         if label in {baseline.label(axis.name) for axis in baseline.ablation.axes} - set(labels):
             raise SpecError(
-                f"the claim: {label!r} is what the baseline has, and with several axes the "
-                f"baseline's variant is called {reference.label!r}."
+                f"the claim: {label!r} is the value of the baseline, and with several axes the "
+                f"variant of the baseline is called {reference.label!r}."
             )
         if label not in labels:
             raise SpecError(
@@ -83,7 +83,9 @@ def _refuse_foreign_place(claim: Claim, cells: Sequence[Cell]) -> None:
     metrics = [m for cell in cells for m in cell.metrics if m.name == claim.metric]
     places = dict.fromkeys([*(cell.at for cell in cells), *(metric.at for metric in metrics)])
     if claim.at not in places:
-        allowed = ", ".join(filter(None, places)) or "only at='', since nothing is swept there"
+        allowed = (
+            ", ".join(filter(None, places)) or "only at='', since the metric has no coordinates"
+        )
         raise SpecError(
             f"the claim: at={claim.at!r} is not a coordinate of {claim.metric}; allowed: {allowed}."
         )
@@ -109,8 +111,9 @@ def _refuse_check_of_what_varies(claim: Claim, cells: Sequence[Cell]) -> None:
     is_trained = any("training" in probe(cell.probe).depends_on for cell in cells)
     if claim.is_check and ("s" in units or is_trained):
         raise SpecError(
-            f"the claim: is_check=True is for what holds by construction, as bytes and FLOPs do; "
-            f"{claim.metric} is {'timed' if 's' in units else 'of trained models'}."
+            "the claim: is_check=True is for claims that hold by construction, such as those "
+            f"about bytes and FLOPs; {claim.metric} is "
+            f"{'timed' if 's' in units else 'of trained models'}."
         )
 
 

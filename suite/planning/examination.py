@@ -59,7 +59,7 @@ def try_own_mixer(spec: ModelSpec, *, is_padded: bool) -> None:
             mixed: object = mixer(torch.zeros(shape), None)
         found = tuple(mixed.shape) if isinstance(mixed, Tensor) else type(mixed).__name__
         if found != shape:
-            raise ModelError(f"it must return the shape {shape} that it is given, not {found}")
+            raise ModelError(f"it must return the shape of its input, {shape}, not {found}")
         if fault := _fault_of_mixer(mixer, spec, is_padded=is_padded):
             raise ModelError(f"{spec.mixer} {fault}")
     _refuse_flops(mixer, spec)
@@ -82,8 +82,8 @@ def try_own_architecture(spec: ModelSpec, asks_for: Answer, *, is_padded: bool) 
         takes = inspect.signature(model.forward).parameters
         if is_padded and "mask" not in takes:
             raise ModelError(
-                f"{spec.architecture} must take mask=, [batch, time], True where a real token "
-                "stands: the sequences of this task differ in length and are padded"
+                f"{spec.architecture} must take mask=, [batch, time], True at real tokens: the "
+                "sequences of this task differ in length and are padded"
             )
         if not any(parameter.requires_grad for parameter in model.parameters()):
             raise ModelError(f"{spec.architecture} has no parameter to train")
@@ -234,7 +234,7 @@ class _Examination:
         self.call(given, None)
         if are_same(given, self.x):
             return ""
-        return "changes its input in place; let it work on x.clone()"
+        return "changes its input in place; use x.clone()"
 
     def _of_calls(self) -> str:
         """Compare outputs for one input: repeated, with another seed, and after another input."""
@@ -243,11 +243,11 @@ class _Examination:
         first = self._mixed(self.x)
         keeps = "keeps state between calls: in evaluation the same input gave other numbers"
         if not are_same(first, self._mixed(self.x)):
-            return f"{keeps} when it was mixed again"
+            return f"{keeps} when it was evaluated again"
         if not are_same(first, self._mixed(self.x, seed=1)):
             return (
                 "draws random numbers in evaluation: the same input gave other numbers with "
-                "another seed; if that is meant, let it declare is_stochastic = True"
+                "another seed; if this is intended, declare is_stochastic = True"
             )
         self._mixed(self.other)
         return "" if are_same(first, self._mixed(self.x)) else f"{keeps} after another input"
@@ -275,12 +275,14 @@ class _Examination:
             before, after = before[is_real], after[is_real]
         if are_same(before, after):
             return ""
-        seen = "reads padding: its output at real tokens changed with what stands at padded ones"
+        seen = (
+            "reads padding: its output at real tokens changed with the content of padded positions"
+        )
         if is_exact:
             return f"{seen}, although it declares mask_mode = 'exact'"
         return (
-            f"{seen}, and this task pads; let it leave out what its mask marks False and declare "
-            "mask_mode = 'exact', or, if that is meant, declare mask_mode = 'pads_as_tokens'"
+            f"{seen}, and this task pads; ignore positions whose mask is False and declare "
+            "mask_mode = 'exact', or, if this is intended, declare mask_mode = 'pads_as_tokens'"
         )
 
     def _of_future(self) -> str:
@@ -320,8 +322,8 @@ class _Examination:
 def _sees_the_future(cut: int, how: str) -> str:
     tokens = "token 1" if cut == 1 else f"the first {cut} tokens"
     return (
-        f"sees the future, and stands in a causal model: its output for {tokens} {how}; let each "
-        "output depend on its own and earlier tokens only where is_causal is True"
+        f"depends on later tokens, but the model is causal: its output for {tokens} {how}; if "
+        "is_causal is True, each output may depend only on its own and earlier tokens"
     )
 
 

@@ -117,9 +117,7 @@ def _refuse_taken_names(
 ) -> None:
     for knob in sorted(knob_names(kind) & taken):
         owner = "an ablation has" if knob in NOT_KNOBS else "architectures have"
-        raise SpecError(
-            f"{what}: {owner} a {knob!r} already; give this knob of its Config another name."
-        )
+        raise SpecError(f"{what}: {owner} a {knob!r} already; rename this knob of its Config.")
 
 
 def _loaded(kind: str, find: Callable[[str], type[_Part]], name: str) -> type[_Part]:
@@ -136,8 +134,8 @@ def _imported(kind: str, find: Callable[[str], type[_Part]], name: str) -> type[
     module = name.partition(":")[0]
     if module == "__main__":
         raise SpecError(
-            f"{kind} {name!r}: no trial can import what is written in the program itself; put the "
-            f"class into a file of its own, as my_models.py, and name it "
+            f"{kind} {name!r}: trials cannot import a class defined in the main program; put the "
+            "class into its own file, such as my_models.py, and name it "
             f"'my_models:{name.partition(':')[2]}'."
         )
     try:
@@ -230,7 +228,9 @@ def size_of(scale: Scale, size: Literal["dim", "depth"], owner: str) -> int:
     """
     found = scale.dim if size == "dim" else scale.depth
     if found is None:
-        raise SpecError(f"{owner} needs {size}, and the scale has none; give Scale({size}=...).")
+        raise SpecError(
+            f"{owner} needs {size}, which the scale does not set; give Scale({size}=...)."
+        )
     return found
 
 
@@ -250,7 +250,7 @@ def _refuse_misfit(model: Model, architectures: Sequence[str]) -> None:
     if "mixer" in takes and model.mixer is None:
         raise SpecError(f"{named} needs a mixer; give Model({named!r}, mixer=...).")
     places = {
-        "mixer": "hole for a mixer",
+        "mixer": "slot for a mixer",
         "position": "place for a position",
         "dim": "knob dim",
         "depth": "knob depth",
@@ -352,8 +352,8 @@ def _foreign_axis(baseline: Baseline, name: str, allowed: set[str]) -> str:
     if not having or own is None:
         return unknown
     foreign = (
-        f"the axis {name!r}: {own} has no such knob, and here the axis meets {own} alone; it is a "
-        f"knob of {', '.join(having)}. To compare with it, name whole models: "
+        f"the axis {name!r}: {own} has no such knob, and here the axis applies only to {own}; the "
+        f"knob belongs to {', '.join(having)}. To compare with it, name whole models: "
         f'vary("{WHOLE_MODEL}", [Model(mixer="{own}"), Model(mixer="{having[0]}", {name}=...)]).'
     )
     return foreign if having[0] in varied else f"{unknown} Or: {foreign}"
@@ -372,8 +372,8 @@ def knobs_and_settings(
     of_architecture = knob_names(load_architecture(architecture))
     if both := sorted(of_mixer & of_architecture):
         raise SpecError(
-            f"{architecture} and {mixer} both have a knob {both[0]!r}; give that of your own class "
-            "another name."
+            f"{architecture} and {mixer} both have a knob {both[0]!r}; rename the knob of your own "
+            "class."
         )
     own = {name: value for name, value in variant.settings.items() if name not in NOT_KNOBS}
     for name in sorted(own.keys() - of_mixer - of_architecture):
@@ -459,5 +459,5 @@ def in_words(part: str, error: Exception) -> str:
     if isinstance(error, ModelError):
         return writable(str(error), MOST_OF_A_REASON)
     first_line = words_of(error).partition("\n")[0]
-    said = f"{part} cannot be built and called as it would be: {first_line}"
+    said = f"{part} cannot be built and called: {first_line}"
     return writable(said, MOST_OF_A_REASON)

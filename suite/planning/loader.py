@@ -103,7 +103,7 @@ def of_value(ablation: Ablation) -> LoadedAblation:
     name = ablation.own_name
     if name == ALL or name in shipped():
         what = "means every shipped ablation" if name == ALL else "is a shipped ablation"
-        raise SpecError(f"Ablation: name={name!r} {what}; give yours another name.")
+        raise SpecError(f"Ablation: name={name!r} {what}; rename your ablation.")
     return LoadedAblation(name=name, ablation=ablation, note="", file=VALUE)
 
 
@@ -140,11 +140,13 @@ def _own_file(path: Path, files: dict[str, Path]) -> LoadedAblation:
         return _entry(path, f"{NAME}.ablations.{path.stem}", ())
     if path.suffix != ".py" or not _NAME.fullmatch(path.stem):
         raise SpecError(
-            f"{path}: an ablation file is named like its ablation: lower-case letters, digits and "
-            "underscores, at most 64, ending in .py."
+            f"{path}: the name of an ablation file must be that of its ablation: at most 64 "
+            "lower-case letters, digits and underscores, ending in .py."
         )
     if path.stem in files:
-        raise SpecError(f"{path}: an ablation named {path.stem!r} ships already; rename the file.")
+        raise SpecError(
+            f"{path}: {path.stem!r} is the name of a shipped ablation; rename the file."
+        )
     if _shadows(path.stem):
         raise SpecError(f"{path}: a Python module {path.stem!r} exists already; rename the file.")
     folder = str(path.parent)
@@ -170,8 +172,8 @@ def _entry(path: Path, module_name: str, source_paths: tuple[str, ...]) -> Loade
     ablation = _the_ablation(module, path)
     if ablation.name not in (None, path.stem):
         raise SpecError(
-            f"{path}: name={ablation.name!r}: an ablation in a file is named like its file; leave "
-            "name out, or rename the file."
+            f"{path}: name={ablation.name!r}: the name of an ablation must be that of its file; "
+            "omit name, or rename the file."
         )
     return LoadedAblation(
         name=path.stem,
@@ -210,7 +212,8 @@ def _refuse_large(path: Path) -> None:
     num_bytes = path.stat().st_size
     if num_bytes > _MOST_BYTES:
         raise SpecError(
-            f"{path}: an ablation file has at most {_MOST_BYTES} bytes, and this {num_bytes}."
+            f"{path}: an ablation file may have at most {_MOST_BYTES} bytes; this one has "
+            f"{num_bytes}."
         )
 
 
@@ -253,9 +256,13 @@ def _the_ablation(module: ModuleType, path: Path) -> Ablation:
         is_class = issubclass(type(value), type)
         kind = f"the class {value.__name__}" if is_class else f"of type {type(value).__name__}"
         raise SpecError(f"{path}: ABLATION is {kind}; it must be a bakeoff.Ablation.")
-    holds = f"it holds {', '.join(sorted(found))}" if found else "this one holds no Ablation"
+    holds = (
+        f"this file contains {', '.join(sorted(found))}"
+        if found
+        else ("this file contains no Ablation")
+    )
     raise SpecError(
-        f"{path}: an ablation file holds exactly one Ablation, named ABLATION; {holds}."
+        f"{path}: an ablation file must contain exactly one Ablation, named ABLATION; {holds}."
     )
 
 
@@ -290,8 +297,8 @@ def guarded(what: str) -> Iterator[None]:
     left = [each.name for each in threading.enumerate() if each not in before and not each.daemon]
     if left:
         raise LeftThread(
-            f"{what} leaves the thread {left[0]!r} running, so that no command could end; do "
-            "not start it, or make it a daemon."
+            f"{what} leaves the thread {left[0]!r} running, so commands could not end; do not "
+            "start the thread, or make it a daemon."
         )
 
 
@@ -328,7 +335,7 @@ class _Few(io.TextIOBase):
             sys.stderr.write(text[: self._left])
             self._left -= len(text)
             if self._left < 0:
-                sys.stderr.write("\n(the rest of what it prints is left out)\n")
+                sys.stderr.write("\n(the rest of its output is omitted)\n")
         return len(text)
 
     def fileno(self) -> int:

@@ -60,7 +60,7 @@ def parsed(options: Sequence[str]) -> dict[str, tuple[Text, ...]]:
         if not name or not all(several):
             raise SpecError(f"--set {option}: give FIELD=VALUE, or FIELD=VALUE,VALUE,...")
         if name in found:
-            raise SpecError(f"--set {option}: {name!r} is given twice; name all values at once.")
+            raise SpecError(f"--set {option}: {name!r} is given twice; give all values at once.")
         found[name] = several
     return found
 

@@ -297,8 +297,8 @@ def _own_module(name: str) -> OwnModule | None:
     module = sys.modules.get(name)
     if module is not None and is_changed(module, body):
         raise SpecError(
-            f"{file} was changed after it had been imported; start the program again, so that what "
-            "is planned is what runs."
+            f"{file} was changed after it had been imported; restart the program, so that the "
+            "planned code is the code that runs."
         )
     folders = spec.submodule_search_locations
     return OwnModule(name, file, body, None if folders is None else tuple(folders))
@@ -358,11 +358,11 @@ def declared_files(kind: Part) -> dict[str, Path]:
         if not isinstance(names, (tuple, list)) or not all(isinstance(n, str) for n in names):
             raise SpecError(f"{what}; it must be a tuple of names, as ('words.txt',).")
         if module is None:
-            raise SpecError(f"{what}, and its module has no file beside which they could lie.")
+            raise SpecError(f"{what}, but its module has no file, so there is no folder for them.")
         for name in names:
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts or not path.parts:
-                raise SpecError(f"{what}; {name!r} must lie in the folder of its module, or below.")
+                raise SpecError(f"{what}; {name!r} must be in the folder of its module or below.")
             file = module.file.parent / path
             if not file.is_file():
                 why = "is a folder; name its files" if file.is_dir() else "does not exist"
@@ -387,7 +387,7 @@ def identity(name: str, kind: Part) -> str:
     if not modules:
         file = getattr(sys.modules[kind.__module__], "__file__", None)
         if file is None:
-            raise SpecError(f"{name}: its module has no file; put the class into a file of its own")
+            raise SpecError(f"{name}: its module has no file; put the class into its own file")
         return _sha256(Path(file).read_bytes())[:16]
     if len(modules) == 1 and not files:
         return _sha256(*(module.body for module in modules.values()))[:16]
@@ -578,8 +578,8 @@ def _refuse_elsewhere(folder: Path, top: str, importer: Path) -> None:
     other = _origin(top)
     if other and os.path.realpath(other) != os.path.realpath(beside):
         raise SpecError(
-            f"{importer} imports {top}, and Python finds {other} under this name, not {beside}; "
-            "rename the latter."
+            f"{importer} imports {top}, but Python finds {other} under this name instead of "
+            f"{beside}; rename the latter."
         )
 
 

@@ -138,8 +138,8 @@ def distinct_plans(
         each = plan(ablation, scale=scale, seeds=seeds, settings=settings)
         if found.setdefault(each.about.ablation, each) != each:
             raise SpecError(
-                f"two ablations are called {each.about.ablation!r}, under which both would be "
-                "recorded; give one of them another Ablation(name=...)."
+                f"two ablations are called {each.about.ablation!r}, so their records would clash; "
+                "give one of them another Ablation(name=...)."
             )
     return list(found.values())
 
@@ -284,12 +284,12 @@ def _refuse_idle_axes(groups: _Groups) -> None:
     if groups.baseline.ablation.teacher and not any(
         isinstance(each, Impossible) or each.teacher for each in subjects
     ):
-        raise SpecError("nothing learns from the teacher; set distillation='soft' or 'hard'.")
+        raise SpecError("no variant uses the teacher; set distillation='soft' or 'hard'.")
     for axis in groups.baseline.ablation.axes:
         changed = [v.label for v in groups.variants if set(v.changes) == {axis.name}]
         same = [all(table[label] == table[reference] for table in tables) for label in changed]
         if changed and all(same):
-            raise SpecError(f"the axis {axis.name!r} changes nothing of what is trained.")
+            raise SpecError(f"the axis {axis.name!r} has no effect on training.")
 
 
 @dataclass(frozen=True)
@@ -336,7 +336,7 @@ class _Groups:
         table = _table(self.variants, resolve)
         if all(isinstance(subject, Impossible) for subject in table.values()):
             reason = next(iter(table.values()))
-            raise SpecError(f"no mixer can stand alone at {coordinate.at}: {reason}.")
+            raise SpecError(f"no mixer can be measured alone at {coordinate.at}: {reason}.")
         return table
 
 

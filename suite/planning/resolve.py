@@ -214,7 +214,9 @@ def _teacher(baseline: Baseline, variant: Variant, scale: Scale, task: type[Task
     except Impossible as reason:
         raise Impossible(f"its teacher cannot be trained on {task.name}: {reason}") from None
     if found != as_trained(found):
-        raise Impossible("its teacher has knobs of reading alone, and teaches as it was trained")
+        raise Impossible(
+            "its teacher has knobs that apply only to decoding, which do not affect teaching"
+        )
     return found
 
 
@@ -301,8 +303,8 @@ def _at_own_rate(scale: Scale, usual: Scale) -> Scale:
         return scale
     if isinstance(scale.learning_rate, str):
         raise SpecError(
-            f"width_power={scale.width_power} goes with a learning rate that is a number; "
-            f"learning_rate={scale.learning_rate!r} finds one for each variant."
+            f"width_power={scale.width_power} requires a numeric learning rate; "
+            f"learning_rate={scale.learning_rate!r} searches for one for each variant."
         )
     factor = ((usual.dim or 1) / (scale.dim or 1)) ** scale.width_power
     return scale.model_copy(update={"learning_rate": float(f"{scale.learning_rate * factor:.6g}")})
@@ -350,11 +352,11 @@ def _architecture(model: Model, task: type[Task], interface: Interface) -> str:
     kind = load_architecture(name)
     if reason := kind.why_not(interface):
         raise Impossible(
-            f"{task.name} asks for {interface.asks_for}, and {name} {reason} (leave the "
-            "architecture out to take each task's own)"
+            f"{task.name} asks for {interface.asks_for}, and {name} {reason} (omit the "
+            "architecture to use the default of each task)"
         )
     if has_hole(name) != (model.mixer is not None):
-        has = "needs a mixer" if has_hole(name) else f"has no hole for the mixer {model.mixer}"
+        has = "needs a mixer" if has_hole(name) else f"has no slot for the mixer {model.mixer}"
         raise Impossible(f'{name} {has}; to compare the two, name whole models: vary("model", ...)')
     for mixer, each in load_mixers(model.mixer or "").items():
         if kind.is_causal and not each.supports_causal:
@@ -414,7 +416,9 @@ def _refuse_elsewhere(spec: ModelSpec, scale: Scale, *, is_masked: bool) -> None
         ):
             raise Impossible(reason)
     if spec.runtime == "cuda_graph" and (drawing := _draws_anew(spec)):
-        raise Impossible(f"{drawing} draws anew as it trains, and a CUDA graph only replays")
+        raise Impossible(
+            f"{drawing} draws random numbers during training, which a CUDA graph would only replay"
+        )
 
 
 def _draws_anew(spec: ModelSpec) -> str:

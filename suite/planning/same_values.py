@@ -40,7 +40,7 @@ def with_distinct_values(baseline: Baseline) -> Baseline:
             key = plain.key(value)
             if key in kept:
                 said = f"the axis {axis.name!r}: {value_text(value)} is the same as "
-                warnings.warn(f"{said}{value_text(kept[key])}; it counts once.", RepeatedValue, 2)
+                warnings.warn(f"{said}{value_text(kept[key])}; it is used once.", RepeatedValue, 2)
             else:
                 kept[key] = value
         its_own = plain.key(baseline.value(axis.name))

@@ -302,7 +302,7 @@ class _Subject:
         if not are_same(loss, loss_of_fresh):
             return (
                 f"{self.name} cannot be resumed from a checkpoint: something that is not in its "
-                "state_dict changes in training, and with it the loss"
+                "state_dict changes in training and affects the loss"
             )
         return ""
 
@@ -317,7 +317,7 @@ class _Subject:
         if is_same and outputs != outputs_beside:
             return self._mixing("the output of one sequence")
         if is_same and buffers != buffers_beside:
-            return self._mixing("what a buffer takes from one sequence")
+            return self._mixing("the value that a buffer takes from one sequence")
         is_drawn = self._once_in_training(given, seed=1)[0] != outputs
         # Random numbers may depend on the number of rows.
         if is_same and not is_drawn and self._once_in_training(together)[0] != outputs:
@@ -361,9 +361,9 @@ class _Subject:
         if not names:
             return ""
         return (
-            f"{self.name} sets {_UNREAD_MARK} on {_listed(names)}, which is not read: all "
-            "parameters have the learning rate of the recipe, and no_weight_decay lists what does "
-            "not decay"
+            f"{self.name} sets {_UNREAD_MARK} on {_listed(names)}, which is ignored: all "
+            "parameters use the learning rate of the recipe, and no_weight_decay lists the "
+            "parameters without weight decay"
         )
 
 

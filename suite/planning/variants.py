@@ -223,10 +223,11 @@ def _refuse_ambiguous_axes(ablation: Ablation) -> None:
         if names.count(axis.name) > 1:
             raise SpecError(f"the axis {axis.name!r} is given twice.")
         if len({value_text(value) for value in axis.values}) < len(axis.values):
-            raise SpecError(f"the axis {axis.name!r} has two values that read alike.")
+            raise SpecError(f"the axis {axis.name!r} has two values with the same text.")
     if "task" in names and len(ablation.tasks) > 1:
         raise SpecError(
-            f"an axis 'task' goes with one task, the baseline's; tasks={list(ablation.tasks)}."
+            "an axis 'task' requires exactly one task, that of the baseline; "
+            f"tasks={list(ablation.tasks)}."
         )
 
 

@@ -141,11 +141,11 @@ def refuse_missing(
         hint = did_you_mean(name, known) or "."
         there = f" Recorded are: {', '.join(sorted(known))}." if known else ""
         raise SpecError(
-            f"nothing is recorded of {name!r} yet{hint}{there} `{command('run', name)}` does that."
+            f"nothing is recorded for {name!r} yet{hint}{there} `{command('run', name)}` does that."
         )
     if scale is not None and scale not in scales:
         raise SpecError(
-            f"nothing is recorded of {name!r} at scale {scale!r}; there is {', '.join(scales)}."
+            f"nothing is recorded for {name!r} at scale {scale!r}; recorded: {', '.join(scales)}."
         )
 
 

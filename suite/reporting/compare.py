@@ -154,14 +154,14 @@ def _resolve(
         sweeps = own()
     except SpecError as error:
         raise SpecError(
-            f"--compare {redact(name)!r}: no output folder with a store is named so, and there are "
-            f"no results of commits and devices either ({str(error).rstrip('.')})."
+            f"--compare {redact(name)!r}: there is no output folder with a store of this name, and "
+            f"no results of commits and devices ({str(error).rstrip('.')})."
         ) from None
     rows = pd.concat([sweep.results for sweep in sweeps])
     candidates = [_with_value(*named, sweeps) for named in _meanings(name, rows)]
     if len(candidates) == 1:
         return candidates[0]
-    problem = ": no output folder with a store, no commit and no device is named so"
+    problem = ": there is no output folder with a store, no commit and no device of this name"
     if candidates:
         problem = f" may mean {' or '.join(candidate.title for candidate in candidates)}"
     raise SpecError(f"--compare {redact(name)!r}{problem}; {ablation!r} has the {_contents(rows)}.")
@@ -185,7 +185,7 @@ def _whole_store(name: str, store: Store, ablation: str) -> _Candidate:
     found = sweeps_in(store, [ablation], [ablation]).get(ablation, ())
     sweeps = tuple(sweep for sweep in found if len(sweep.results))
     if not sweeps:
-        raise SpecError(f"--compare {name!r}: nothing is recorded of {ablation!r} there.")
+        raise SpecError(f"--compare {name!r}: nothing is recorded for {ablation!r} there.")
     identity = str(file.resolve()) if file is not None else redact(store.uri)
     source = partial(_source_in, store)
     return _Candidate(name, f"store {name}", ("store", identity), sweeps, source)
@@ -197,8 +197,8 @@ def _edition(number: int, held: StoredEditions) -> _Candidate:
     if sweep is None or not len(sweep.results):
         numbers = ", ".join(str(n) for n, each in sorted(held.sweeps.items()) if len(each.results))
         raise SpecError(
-            f"--compare {number}: no {name} of {held.about.ablation!r} at scale "
-            f"{held.about.scale} has results; those that have are {numbers}."
+            f"--compare {number}: no {name} of {held.about.ablation!r} at scale {held.about.scale} "
+            f"has results; editions with results: {numbers}."
         )
     identity = ("edition", str(number))
     return _Candidate(str(number), name, identity, (sweep,), lambda _: held.sources[number])

@@ -47,7 +47,7 @@ def stored_editions(store: Store, name: str, scale: str | None) -> StoredEdition
     """Return all stored editions at that scale, or at the largest with results by default.
 
     Raises:
-        SpecError: If nothing is recorded of the ablation, or not at that scale.
+        SpecError: If nothing is recorded for the ablation, or not at that scale.
         StoreUnavailable: If the store cannot be reached.
     """
     reader = StoreReader(store.uri, folder_of(store))

@@ -74,41 +74,45 @@ _KNOWN = {
         "1",
         "higher",
         bounds=_SHARE,
-        sentence="the share of examples, none of them trained on, that the model answers rightly",
+        sentence="the fraction of held-out examples that the model predicts correctly",
     ),
     "next_text_accuracy": _Described("1", "higher", bounds=_SHARE),
     "recall_at_1": _Described(
         "1",
         "higher",
         bounds=_SHARE,
-        sentence="how often the right candidate, and no wrong one, has the largest logit",
+        sentence=(
+            "the fraction of held-out examples for which the correct candidate alone has the "
+            "largest logit"
+        ),
     ),
     "recall_at_5": _Described("1", "higher", bounds=_SHARE),
     "exact_match": _Described(
         "1",
         "higher",
         bounds=_SHARE,
-        sentence="the share of examples, none of them trained on, of which every symbol is right",
+        sentence="the fraction of held-out examples for which every symbol is correct",
     ),
     "bleu": _Described(
         "BLEU",
         "higher",
         bounds=(0.0, 100.0),
-        sentence="how many of the sequences of one to four words are right, from 0 to 100",
+        sentence="the overlap of sequences of one to four words with the reference, from 0 to 100",
     ),
     "chrf": _Described(
         "chrF",
         "higher",
         bounds=(0.0, 100.0),
-        sentence="how many of the sequences of one to six characters are right, from 0 to 100",
+        sentence=(
+            "the overlap of sequences of one to six characters with the reference, from 0 to 100"
+        ),
     ),
     "rouge_l": _Described("1", "higher", bounds=_SHARE),
     "cider_d": _Described("CIDEr-D", "higher", bounds=(0.0, 10.0)),
     "bits_per_character": _Described(
         "bit",
         "lower",
-        sentence="how many bits the model needs, on average, to tell the next character of text "
-        "that it was not trained on",
+        sentence="the mean cross-entropy of the next character of held-out text, in bits",
     ),
     "bits_per_byte": _Described("bit", "lower"),
     "bits_per_word": _Described("bit", "lower"),
@@ -118,12 +122,12 @@ _KNOWN = {
     "perplexity": _Described(
         "1",
         "lower",
-        sentence="between how many equally likely tokens the model, in effect, still hesitates",
+        sentence="the exponential of the mean cross-entropy per held-out token",
     ),
     "mean_squared_error": _Described(
         "1",
         "lower",
-        sentence="how far the model's number lies from the true one, squared, on average",
+        sentence="the mean squared difference between the prediction and the target",
     ),
     "pixel_error": _Described("1", "lower"),
     "codebook_perplexity": _Described("codes", "none"),
@@ -173,13 +177,13 @@ _KNOWN = {
     "training_step_seconds": _Described("s", "lower", "training step"),
     "decode_token_seconds": _Described("s", "lower", "decoding a token"),
     "tokens_per_second": _Described(
-        "1/s", "higher", sentence="how many tokens are trained on in a second"
+        "1/s", "higher", sentence="the number of training tokens per second"
     ),
     "training_tokens_per_second": _Described(
         "tokens/s",
         "higher",
         "trained tokens",
-        sentence="how many tokens the whole model is trained on in a second",
+        sentence="the number of training tokens per second for the whole model",
     ),
     "prefill_tokens_per_second": _Described("tokens/s", "higher", "prefilled tokens"),
     "decode_tokens_per_second": _Described("tokens/s", "higher", "decoded tokens"),
@@ -192,7 +196,9 @@ _KNOWN = {
     "scaling_efficiency": _Described(
         "1",
         "higher",
-        sentence="the speed with several workers, as a share of as many times the speed of one",
+        sentence=(
+            "the speed with several workers divided by the number of workers times the speed of one"
+        ),
     ),
 }
 

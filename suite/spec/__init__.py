@@ -127,7 +127,7 @@ def _distinct(name: str, values: Sequence[AxisValue]) -> tuple[AxisValue, ...]:
     keyed = [((type(value), repr(value)), value) for value in some]
     for (_, value), count in Counter(key for key, _ in keyed).items():
         if count > 1:
-            said = f"{called} names {value} more than once; it counts once."
+            said = f"{called} names {value} more than once; it is used once."
             warnings.warn(said, RepeatedValue, stacklevel=3)
     return tuple(dict(keyed).values())
 

@@ -344,7 +344,9 @@ class _Sweep:
             return _Ran(was_cut=bool(missing.num_trials))
         if self.options.executor == "ray":
             address = self.options.address
-            console.print(f"joins {address}" if address else "starts Ray: this takes some seconds")
+            console.print(
+                f"joining {address}" if address else ("starting Ray; this takes some seconds")
+            )
         with (
             # The display is opened first, because Ray takes seconds to start.
             display_for(self.plans, missing, console) as display,

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from bakeoff.suite.reporting.build import Sweeps
 
 _WITHOUT_STORE = (
-    "MLflow is not installed here, so nothing was recorded: the results are in {journal}, and "
-    "`bakeoff record {journal}` brings it into a store on a machine that has MLflow."
+    "MLflow is not installed here, so nothing was recorded. The results are in {journal}; `bakeoff "
+    "record {journal}` records them on a machine that has MLflow."
 )
-_WITHOUT_REPORT = " There is no report either: {error}."
+_WITHOUT_REPORT = " There is no report: {error}."
 _UNWRITTEN = (
     "The reports cannot be written to {folder}: {error}; all results are safe, and {remedy} makes "
     "the reports."

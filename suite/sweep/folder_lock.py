@@ -45,7 +45,7 @@ def lock_folder(out: Path, *, is_patient: bool = False) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise FolderUnavailable(
-            f"--out {out}: another run works here (locked by pid "
+            f"--out {out}: another run uses this folder (locked by pid "
             f"{path.read_text().strip() or 'unknown'}); wait for its end (`bakeoff run --wait` "
             "does), or give another folder."
         ) from None
@@ -82,6 +82,6 @@ def _make(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise NotAFolder(f"--out {out}: a file is in the way; give a folder.") from None
+        raise NotAFolder(f"--out {out}: a parent of this path is a file; give a folder.") from None
     except OSError as error:
         raise FolderUnavailable(f"--out {out}: cannot be made: {error.strerror}.") from error

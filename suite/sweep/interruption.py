@@ -144,7 +144,9 @@ def checkpoint_folder(checkpoints: Checkpoints, done: Collection[str]) -> Iterat
         stopping.withdraw(folder)
         names = [left.name for left in folder.iterdir()]
     except OSError as error:
-        why = "a file is there" if isinstance(error, FileExistsError) else error.strerror
+        why = (
+            "a file with this name exists" if isinstance(error, FileExistsError) else error.strerror
+        )
         raise FolderUnavailable(f"{folder}: no checkpoints can be kept here: {why}.") from error
     for name in names:
         if name in done:

@@ -54,8 +54,8 @@ _MAX_TOGETHER = 25
 _SECONDS_OF_SILENCE, _SECONDS_OF_OPENING = 15.0, 60.0
 _SECONDS_OF_A_REQUEST = 3.0  # requests take less in a working store
 _NO_ANSWER = (
-    "The MLflow store does not answer; what it lacks is in the journal, and the same command "
-    "again, or `{repair}`, brings it there."
+    "The MLflow store does not answer. The missing results are in the journal; run the same "
+    "command again, or `{repair}`, to record them."
 )
 
 _Item = TypeVar("_Item")
@@ -212,8 +212,8 @@ class MlflowSync(threading.Thread):
             return ""
         trial_id, reason = next(iter(self._refused.items()))
         return (
-            f"The store lacks results that it does not take ({len(self._refused)}; the journal "
-            f"holds them). Of trial {trial_id}: {reason}"
+            f"The store rejected results ({len(self._refused)}; they are in the journal). Trial "
+            f"{trial_id}: {reason}"
         )
 
     def _write_next_events(self) -> bool:

@@ -27,9 +27,9 @@ from bakeoff.suite.training.weights import why_no_weights
 
 _SAID = {
     PRETRAINING: "from which it starts",
-    TEACHER: "from which it learns",
-    TRAINED: "whose model it looks at",
-    SEARCH: "which searches for its learning rate",
+    TEACHER: "of its teacher",
+    TRAINED: "whose model it examines",
+    SEARCH: "of its learning rate search",
 }
 
 

@@ -100,7 +100,7 @@ def differences(out: Path, tracking_uri: str | None, names: Sequence[str] = ()) 
     store = store_of(out, tracking_uri)
     _refuse_empty(out, store)
     if is_held(out):
-        raise FolderUnavailable(f"--out {out}: a run is under way; wait for its end.")
+        raise FolderUnavailable(f"--out {out}: a run is in progress; wait until it ends.")
     return _verification(out, _found_in(out, store, names), names)
 
 
@@ -161,7 +161,7 @@ def _refuse_empty(out: Path, store: Store) -> None:
 
 def _nothing_run(out: Path) -> SpecError:
     run = command("run", "NAME", out=out)
-    return SpecError(f"--out {out}: nothing was run here yet; `{run}` does that.")
+    return SpecError(f"--out {out}: nothing has been run here yet; start with `{run}`.")
 
 
 def _is_asked(ablation: str, names: Sequence[str]) -> bool:
@@ -177,13 +177,13 @@ def _found_in(out: Path, store: Store, names: Sequence[str]) -> list[Difference]
     """
     file, path = sqlite_path(store.uri), journal_in(out)
     if file is not None and not file.is_file():
-        return [Difference(sentence=f"there is no store at {file}; `--repair` makes it.")]
+        return [Difference(sentence=f"there is no store at {file}; `--repair` creates it.")]
     reader = StoreReader(store.uri, folder_of(store))
     is_shared = not is_own(store, out)  # others may have recorded more there
     if not path.is_file():
         if not reader.sweeps():
             raise _nothing_run(out)
-        sentence = f"there is no journal at {path}; `--repair` makes it from the store."
+        sentence = f"there is no journal at {path}; `--repair` creates it from the store."
         return [Difference(sentence=sentence, is_lost=True)]
     with Journal(path, read_only=True) as journal:
         every, damaged = journal.plans(), {trial_id for trial_id, _ in journal.damaged()}
@@ -222,7 +222,7 @@ def _of_journal(plan: Plan, journal: Journal, damaged: set[str]) -> Iterator[Dif
     head = f"{ablation}, {scale}: trial"
     trial_ids = {trial.trial_id for trial in plan.trials}
     for trial_id in sorted(damaged & trial_ids):
-        sentence = f"{head} {trial_id} in the journal is not what was written, by its SHA-256."
+        sentence = f"{head} {trial_id} in the journal was altered: its SHA-256 differs."
         yield Difference(sentence=sentence, key=plan.key, is_lost=True)
     for each in journal.contradictions():
         if each.trial_id in trial_ids:
@@ -256,7 +256,7 @@ def _of_report(
     if unlike:
         others = f" and {len(unlike) - 1} more are" if len(unlike) > 1 else " is"
         again = command("report", name)
-        sentence = f"{name}: {unlike[0]}{others} not what the store gives; `{again}`."
+        sentence = f"{name}: {unlike[0]}{others} not consistent with the store; run `{again}`."
         yield Difference(sentence=sentence)
 
 
@@ -320,7 +320,7 @@ class _StoreCheck:
             wanted[content.place] = (f"variant {numbers.variant} on {numbers.task}", content)
         others = yield from self._of_runs(wanted, self._stored.variants)
         if others:
-            sentence = f"variants that the journal does not give are in the store ({len(others)})."
+            sentence = f"variants that are not in the journal are in the store ({len(others)})."
             yield self._difference(sentence, run_ids=tuple(run.run_id for run in others))
 
     def _of_runs(
@@ -341,7 +341,7 @@ class _StoreCheck:
                 sentence = f"{head} is in the store {len(of_place)} times."
                 yield self._difference(sentence, run_ids=wrong)
             elif wrong:
-                sentence = f"{head} in the store is not what the journal gives."
+                sentence = f"{head} in the store differs from the journal."
                 yield self._difference(sentence, run_ids=wrong)
         return [run for of_place in shown.values() for run in of_place]
 
@@ -360,7 +360,7 @@ class _StoreCheck:
         sent = self._stored.report_files()
         altered = [name for name, body in files_in(home).items() if sent.get(name) != body]
         if altered:
-            sentence = f"{REPORT}/{altered[0]} in the store is not the file that was published."
+            sentence = f"{REPORT}/{altered[0]} in the store differs from the published file."
             yield self._difference(sentence, files=(REPORT,))
 
 
@@ -369,9 +369,9 @@ def _fault_of_file(name: str, stored: StoredFile, wanted: bytes) -> str:
     if stored.body is None:
         return f"the parent in the store has no {name}."
     if not stored.is_sound or len(stored.published) > 1:
-        return f"{name} in the store is not the file that was published, by its SHA-256."
+        return f"{name} in the store differs from the published file: its SHA-256 differs."
     if _content(name, stored.body) != _content(name, wanted):
-        return f"{name} of the store is not what the journal gives."
+        return f"{name} of the store differs from the journal."
     return ""
 
 

@@ -114,5 +114,5 @@ def malformed(source: DataSource, problem: str) -> TaskError:
 
 def _remedy(source: DataSource) -> str:
     if source.is_fetched:
-        return f"`bakeoff data fetch {source.name}` brings it"
+        return f"`bakeoff data fetch {source.name}` downloads it"
     return f"reinstall bakeoff, or rebuild the file with tools/build_{source.name}.py"

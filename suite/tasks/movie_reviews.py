@@ -22,7 +22,9 @@ SOURCE = DataSource(
     name="movie_reviews",
     title="Sentences of film reviews with the mean of 20 ratings",
     licence="MIT (vaderSentiment); the sentences are quoted from reviews",
-    origin="Python package vaderSentiment 3.3.2 (source), https://github.com/cjhutto/vaderSentiment",
+    origin=(
+        "Python package vaderSentiment 3.3.2 (source), https://github.com/cjhutto/vaderSentiment"
+    ),
     sha256="03be35cbec94a30fb5c5e3acc3cf795eb44c5614380521ffb0a1e12d11b209de",
     file="movie-reviews.tsv.xz",
 )

@@ -182,7 +182,7 @@ _DIGEST_LENGTH = 12  # digits; MLflow accepts 36, but every row of the table sho
 _UNREACHABLE = {
     "Connection refused": "nothing answers there (connection refused)",
     "timed out": "it does not answer in time",
-    "Failed to resolve": "no host of that name is known here",
+    "Failed to resolve": "the host name is unknown",
 }
 # Signs of permanent errors: MLflow's error codes, and words of MLflow, alembic and SQLite.
 _SHUT = ("UNAUTHENTICATED", "PERMISSION_DENIED", "ENDPOINT_NOT_FOUND")
@@ -343,7 +343,7 @@ class MlflowStore:
         """Create a run with all its tags, in one request."""
         run = self.client.create_run(experiment_id, start_time=start_ms, tags=dict(tags))
         if not run.info.run_id:  # a proxy answers every request with an empty page
-            raise OSError("what answers there is no MLflow server.")
+            raise OSError("the server there is not an MLflow server.")
         return run
 
     def log(
@@ -401,7 +401,7 @@ class MlflowStore:
         ):
             if until and time.monotonic() > until:
                 raise StoreUnavailable(
-                    f"{name} in the store is not the file that was published, by its SHA-256; "
+                    f"{name} in the store differs from the published file: its SHA-256 differs. "
                     f"`{command('run', 'NAME')}` publishes it again."
                 )
             until = until or time.monotonic() + _SECONDS_TO_SETTLE

@@ -127,7 +127,7 @@ def _check_reachable(uri: str, database: Path | None) -> None:
         return
     if not database.exists():
         raise StoreUnavailable(
-            f"There is no store at {database} yet: `{command('run', 'NAME')}` makes it."
+            f"There is no store at {database} yet; `{command('run', 'NAME')}` creates it."
         )
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA schema_version")

@@ -132,8 +132,8 @@ def readable_experiments(
             found[ablation] = own
         elif ablation in asked:
             raise SpecError(
-                f"nothing of this folder's {ablation!r} is recorded yet; what the store holds "
-                "under that name was made from another file."
+                f"nothing of this folder's {ablation!r} is recorded yet; the results in the store "
+                "under that name are from another file."
             )
     return found
 
@@ -158,8 +158,8 @@ def free_name(store: MlflowStore, ablation: str) -> str:
         if found.name != name:
             break
     raise UnusableStore(
-        f"The MLflow store {redact(store.uri)} cannot be used: it has no name for a new experiment "
-        f"of {ablation!r}; is it an MLflow server?"
+        f"The MLflow store {redact(store.uri)} cannot be used: it accepts no name for a new "
+        f"experiment of {ablation!r}; is it an MLflow server?"
     )
 
 

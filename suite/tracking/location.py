@@ -86,7 +86,8 @@ def store_of(out: Path, tracking_uri: str | None) -> Store:
     if _UNFIT.search(str(out)) or not str(out).isprintable():
         raise SpecError(
             f"--out {str(out)!r}: MLflow reads '?', and '%' before two hexadecimal digits, in the "
-            "path of a folder as parts of an address, and takes no line breaks; rename the folder."
+            "path of a folder as parts of an address, and does not accept line breaks; rename the "
+            "folder."
         )
     uri = f"sqlite:///{out / 'mlflow.db'}" if tracking_uri is None else uri
     return Store(uri=uri, artifacts=out / "artifacts", out=out)
@@ -116,7 +117,7 @@ def refuse_unusable(store: Store) -> None:
             with tempfile.TemporaryFile(dir=file.parent):
                 pass
     except (FileExistsError, NotADirectoryError):
-        problem = "a file is in the way"
+        problem = "a parent of this path is a file"
     except OSError as error:
         problem = f"it cannot be written: {error.strerror}"
     except sqlite3.Error as error:
@@ -132,7 +133,7 @@ def _fault_of_database(file: Path) -> str:
     with closing(sqlite3.connect(file, timeout=_SECONDS_TO_WAIT, isolation_level=None)) as db:
         names = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
         if names and not {"experiments", "runs"} <= names:
-            return "it is a database of another program"
+            return "it is the database of another program"
         (version,) = db.execute("PRAGMA user_version").fetchone()
         db.execute("BEGIN IMMEDIATE")
         db.execute(f"PRAGMA user_version = {version}")  # only here SQLite detects a read-only file
@@ -150,8 +151,7 @@ def existing_store_of(out: Path, tracking_uri: str | None) -> Store:
     file = sqlite_path(store.uri)
     if file is not None and not file.is_file():
         raise SpecError(
-            f"--out {out}: nothing is recorded here yet; `{command('run', 'NAME', out=out)}` does "
-            "that."
+            f"--out {out}: nothing is recorded here yet; run `{command('run', 'NAME', out=out)}`."
         )
     return store
 
@@ -177,7 +177,7 @@ def check_tracking_uri(uri: str) -> str:
     scheme = uri.partition(":")[0].lower()
     is_file = scheme == "sqlite"  # a path may contain spaces
     if not uri or not uri.isprintable() or (" " in uri and not is_file):
-        raise BadUri(f"--tracking-uri {shown!r} is empty or holds spaces; allowed: {_ALLOWED}.")
+        raise BadUri(f"--tracking-uri {shown!r} is empty or contains spaces; allowed: {_ALLOWED}.")
     if scheme == "file":
         raise RefusedUri(
             f"--tracking-uri {shown}: stores of plain files are refused; allowed: {_ALLOWED}."

@@ -46,7 +46,7 @@ def taken_over(
         hashes: The hash of the user's files for each sweep; unknown by default.
 
     Returns:
-        A message, for example "the journal was empty: 12 results were taken over from the store",
+        A message, for example "the journal was empty: 12 results were restored from the store",
         that another experiment has the name, or that the store does not answer; otherwise empty.
 
     Raises:
@@ -67,10 +67,10 @@ def taken_over(
     except (DamagedStore, TrashedExperiment, UnusableStore):
         raise
     except StoreUnavailable as error:
-        return f"The run goes on without a store; the journal keeps the results. {error}"
+        return f"The run continues without a store; the results are in the journal. {error}"
     results = "result was" if number == 1 else "results were"
     why = "the journal was empty: " if was_empty else ""
-    taken = f"{why}{number} {results} taken over from the store" if number else ""
+    taken = f"{why}{number} {results} restored from the store" if number else ""
     return "; ".join(filter(None, (*renamed, taken)))
 
 
@@ -79,8 +79,8 @@ def _renamed(reader: StoreReader, keys: Sequence[Key]) -> Iterator[str]:
     for ablation in dict.fromkeys(name for name, _ in keys):
         if (name := reader.new_name(ablation)) not in ("", ablation):
             yield (
-                f"the store has another experiment named {ablation!r}, which is not of this file: "
-                f"this one is recorded as {name!r}"
+                f"the store has an experiment named {ablation!r} from another file, so this one is "
+                f"recorded as {name!r}"
             )
 
 
@@ -117,9 +117,8 @@ def exported_sweep(reader: StoreReader, key: Key) -> SweepExport | None:
         return None
     if held.body is None or not held.is_sound:
         raise DamagedStore(
-            f"{JOURNAL_FILE} of {key[0]}, {key[1]}, in the store is not the file that was "
-            "published, by its SHA-256; give another --out and --tracking-uri, or put the file "
-            "back."
+            f"{JOURNAL_FILE} of {key[0]}, {key[1]}, in the store differs from the published file: "
+            "its SHA-256 differs. Give another --out and --tracking-uri, or restore the file."
         )
     try:
         return parsed(held.body)

@@ -54,10 +54,10 @@ def dashboard_command(out: Path, tracking_uri: str, port: int = 5000) -> list[st
     uri = check_tracking_uri(tracking_uri)
     database = sqlite_path(uri)
     if database is None:
-        raise SpecError("The store has a server of its own: open its address in a browser instead.")
+        raise SpecError("The store has its own server; open its address in a browser instead.")
     if not _has_tables(database):
         run = command("run", "NAME", out=out)
-        raise SpecError(f"There is nothing to show in {out} yet: start with `{run}`.")
+        raise SpecError(f"There is nothing to show in {out} yet; start with `{run}`.")
     return [
         sys.executable,
         "-m",
@@ -90,7 +90,7 @@ def serve(
     without a report opens at its trials.
 
     Raises:
-        SpecError: If nothing is recorded of the ablation; and in the cases of `dashboard_command`.
+        SpecError: If nothing is recorded for the ablation; and in the cases of `dashboard_command`.
         StoreUnavailable: If the port is taken, or if the server does not start or ends by itself.
     """
     say("Starting the dashboard (about 10 seconds) ...")
@@ -139,7 +139,7 @@ def landing_page(tracking_uri: str, ablation: str, out: Path | None = None) -> s
     If several users have an ablation of that name, it is the one of the folder `out`.
 
     Raises:
-        SpecError: If nothing is recorded of the ablation.
+        SpecError: If nothing is recorded for the ablation.
         StoreUnavailable: If the store cannot be read, or if the experiment is in its trash.
     """
     store = connect(tracking_uri)
@@ -154,7 +154,7 @@ def landing_page(tracking_uri: str, ablation: str, out: Path | None = None) -> s
         sweeps = store.parents(list(experiments))
     if ablation and not experiments:
         raise SpecError(
-            f"nothing is recorded of {ablation!r} yet; `{command('run', ablation)}` does that."
+            f"nothing is recorded for {ablation!r} yet; `{command('run', ablation)}` does that."
         )
     # A running sweep has no end, and comes first.
     for run in sorted(sweeps, key=lambda run: run.info.end_time or float("inf"), reverse=True):

@@ -446,8 +446,8 @@ class RunWriter:
         is_gone = "://" not in held and not Path(held).is_dir()
         if self._artifacts and is_gone and not Path(held).is_relative_to(self._artifacts):
             raise StoreUnavailable(
-                f"The store keeps the artifacts of {about.ablation} in {held}, which is gone: put "
-                "it back, or choose a new --tracking-uri."
+                f"The store keeps the artifacts of {about.ablation} in {held}, which no longer "
+                "exists; restore it, or choose a new --tracking-uri."
             )
         return str(found.experiment_id)
 

@@ -42,11 +42,14 @@ USAGE = {
     **{
         f"300 characters for the folder of {command}": (
             [*command.split(), "--out", "a" * 300],
-            ["--out", "so long a name"],
+            ["--out", "the name is too long"],
         )
         for command in ("run heads", "report heads", "record x.db", "verify", "doctor", "ui")
     },
-    "5,000 characters for a folder": (["plan", "heads", "--out", "a/" * 2_500], ["so long a name"]),
+    "5,000 characters for a folder": (
+        ["plan", "heads", "--out", "a/" * 2_500],
+        ["the name is too long"],
+    ),
     "a port that is none": (["ui", "heads", "--port", "99999"], ["--port", "65535"]),
 }
 
@@ -151,7 +154,12 @@ def test_two_drivers_on_one_folder(place: Place, called: Called) -> None:
     out = place.path / "elsewhere"
     with lock_folder(out):
         ended = called("run", "heads", *INLINE, "--out", str(out))
-    expect(ended, 4, [f"--out {out}: another run works here (locked by pid {os.getpid()})"], place)
+    expect(
+        ended,
+        4,
+        [f"--out {out}: another run uses this folder (locked by pid {os.getpid()})"],
+        place,
+    )
     assert [path.name for path in out.iterdir()] == ["driver.lock"]
 
 

@@ -168,8 +168,8 @@ def _tar(name: str, kind: bytes = tarfile.REGTYPE, to: str = "", compression: st
 
 
 HARM = {
-    "line-44 out of a zip": (_zip("../../out.txt"), "a.zip", "outside of its folder"),
-    "line-44 out of a tar": (_tar("/tmp/out.txt"), "a.tar.gz", "outside of its folder"),
+    "line-44 out of a zip": (_zip("../../out.txt"), "a.zip", "outside its folder"),
+    "line-44 out of a tar": (_tar("/tmp/out.txt"), "a.tar.gz", "outside its folder"),
     "line-44 a bomb": (_zip("a", b"\0" * 3_000_000), "a.zip", "larger than they should be"),
     "line-44 a link in a zip": (_zip("a", b"/etc/passwd", stat.S_IFLNK), "a.zip", "is a link"),
     "line-44 a link in a tar": (

@@ -42,9 +42,9 @@ def _claim(**changes: str) -> dict[str, str]:
 
 
 SOURCES: dict[str, tuple[str, list[str]]] = {
-    "line-01 an empty file": ("", ["named ABLATION; this one holds no Ablation"]),
+    "line-01 an empty file": ("", ["named ABLATION; this file contains no Ablation"]),
     "line-02 a syntax error": ("\n\nx = (\n", ["mine.py:3: '(' was never closed."]),
-    "line-03 no ablation": ("x = 1\n", ["holds no Ablation"]),
+    "line-03 no ablation": ("x = 1\n", ["contains no Ablation"]),
     "line-03 of another type": ("ABLATION = {}\n", ["ABLATION is of type dict"]),
     "line-03 the class itself": (
         "from bakeoff import Ablation as ABLATION\n",
@@ -59,7 +59,7 @@ SOURCES: dict[str, tuple[str, list[str]]] = {
     ),
     "raises what cannot be printed": (
         "class Odd(Exception):\n    def __str__(self): raise ValueError\nraise Odd",
-        ["mine.py:3: Odd: (its message cannot be had)"],
+        ["mine.py:3: Odd: (its message is not available)"],
     ),
     "raises ten megabytes": ("raise RuntimeError('x' * 10**7)", ["mine.py:1: RuntimeError: xxx"]),
     "raises escape sequences": (r"raise RuntimeError('\x1b[2J\n\u202e')", [r"\x1b[2J\n\u202e"]),
@@ -166,7 +166,7 @@ PARTS: dict[str, tuple[dict[str, str], list[str]]] = {
     "a thousand axes": (_axes('*[vary(f"a{i}", [1]) for i in range(1000)]'), ["at most 64"]),
     "a task of a megabyte": ({"tasks": '["x" * 10**6]'}, ["200 characters"]),
     "a model for an ablation": ({"baseline": "Scale"}, ["baseline", "Model"]),
-    "two values that read alike": (_axes('vary("heads", [1, "1"])'), ["that read alike"]),
+    "two values that read alike": (_axes('vary("heads", [1, "1"])'), ["with the same text"]),
     "an axis twice": (_axes('vary("heads", [1])', 'vary("heads", [2])'), ["'heads' is given"]),
 }
 
@@ -220,10 +220,16 @@ def test_too_many_are_counted_and_not_made(
 
 
 NAMES = {
-    "line-15 a name that ships": ("heads.py", "'heads' ships already; rename the file"),
+    "line-15 a name that ships": (
+        "heads.py",
+        "'heads' is the name of a shipped ablation; rename the file",
+    ),
     "line-15 a name of Python's": ("json.py", "a Python module 'json' exists already"),
-    "line-16 a line break in the name": ("a\nb.py", r"a\nb.py: an ablation file is named like"),
-    "line-16 an override in the name": ("a\u202eb.py", r"a\u202eb.py: an ablation file is named"),
+    "line-16 a line break in the name": ("a\nb.py", r"a\nb.py: the name of an ablation file"),
+    "line-16 an override in the name": (
+        "a\u202eb.py",
+        r"a\u202eb.py: the name of an ablation file",
+    ),
     "letters beyond ASCII": ("hé.py", "lower-case letters, digits and underscores"),
     "shell metacharacters": (";$(touch x).py", "lower-case letters, digits and underscores"),
 }
@@ -310,7 +316,7 @@ def test_a_file_may_neither_print_into_our_output_nor_move_us(
     assert json.loads(ended.stdout)
     assert "x" * 1000 in ended.stderr
     assert len(ended.stderr) < 5000
-    assert "(the rest of what it prints is left out)" in ended.stderr
+    assert "(the rest of its output is omitted)" in ended.stderr
     assert Path.cwd() == before
 
 
@@ -320,7 +326,7 @@ def test_a_value_given_twice_counts_once_and_that_is_said_once(
     write_ablation: WriteAblation, called: Called
 ) -> None:
     path = write_ablation(axes='[vary("heads", [1, 4, 4, 4])]')
-    with pytest.warns(match=r"vary\('heads'\) names 4 more than once; it counts once") as said:
+    with pytest.warns(match=r"vary\('heads'\) names 4 more than once; it is used once") as said:
         ended = called("plan", str(path), "--json")
     assert ended.code == 0
     assert {row["variant"] for row in json.loads(ended.stdout)} >= {"heads=1", "heads=4"}
@@ -348,7 +354,11 @@ class Mine(Mixer):
 """
 MIXERS = {
     "line-18 a wrong signature": ("", "x", "TypeError"),
-    "line-18 a wrong shape": (", *more", "x.mean(dim=1)", "must return the shape (1, 8, 16)"),
+    "line-18 a wrong shape": (
+        ", *more",
+        "x.mean(dim=1)",
+        "must return the shape of its input, (1, 8, 16)",
+    ),
     "line-18 no tensor": (", *more", "[x]", "not list"),
 }
 

@@ -114,7 +114,7 @@ def test_everything_stays_in_its_folder(reports: Path) -> None:
 
 def test_a_claim_that_was_changed_says_so_on_the_first_screen(reports: Path) -> None:
     words = ReadPage(reports / "heads/index.html").words
-    assert words.index("Exploratory") < words.index("What failed")
+    assert words.index("Exploratory") < words.index("Failures")
 
 
 @pytest.mark.bad_input(48)
@@ -124,11 +124,11 @@ def test_three_thousand_variants(tmp_path: Path) -> None:
     page = render("heads", [hostile.many(3_000)], tmp_path)
     assert time.process_time() - start < 9
     text = page.read_text()
-    assert "Shown are 301 of 3,000 rows; tables/t.csv has them all." in ReadPage(page).words
+    assert "301 of 3,000 rows are shown; tables/t.csv contains all rows." in ReadPage(page).words
     assert text.count("<tr") < 1_500
     assert len(text) < 3_000_000
     assert re.search(r'class="is-baseline">\s*<th scope="row"><span class="label">v=2999<', text)
-    assert "Shown are 301 of 3,000 rows" in (page.parent / "report.md").read_text()
+    assert "301 of 3,000 rows are shown" in (page.parent / "report.md").read_text()
     assert len((page.parent / "tables/t.tex").read_text().splitlines()) < 330
     assert len((page.parent / "tables/t.csv").read_text().splitlines()) == 3_001
     assert len((page.parent / "results.csv").read_text().splitlines()) == 3_001
@@ -145,7 +145,7 @@ def test_a_reason_for_every_row(tmp_path: Path) -> None:
 
 def test_a_long_reason_is_cut_and_says_where_it_is_whole(tmp_path: Path) -> None:
     page = render("heads", [hostile.many(3)], tmp_path)
-    assert "r" * 600 + "… (results.csv has it whole)" in ReadPage(page).words
+    assert "r" * 600 + "… (the full reason is in results.csv)" in ReadPage(page).words
     assert "r" * 10_000 in (page.parent / "results.csv").read_text()
 
 
@@ -156,7 +156,7 @@ def test_nothing_finished(tmp_path: Path) -> None:
     assert "no result" in words
     assert "0 of 3; 3 missing" in words
     assert words.count("not yet measured") >= 2 * 4  # once per task and probe, with an explanation
-    assert "missing: planned, and not yet measured" in words
+    assert "missing: it is planned but not yet measured" in words
     assert "bakeoff run heads --scale quick" in words
     assert list((tmp_path / "heads/figures").glob("*")) == []
 

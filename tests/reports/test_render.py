@@ -42,12 +42,12 @@ REGISTERED = Registration(sha256="c0ffee" * 10)
 @pytest.mark.parametrize(
     ("registration", "said"),
     [
-        (None, "Nothing is known of when this claim was stated"),
+        (None, "The time at which this claim was stated is unknown"),
         (REGISTERED, "were fixed before its results (SHA-256 c0ffeec0ffee)."),
         (replace(REGISTERED, num_pairs_before=2, changes=("by 0.1 to 0.02",)), "by 0.1 to 0.02."),
         (
             replace(REGISTERED, changes=("by 0.1 to 0.02",)),
-            "restated before any of them: by 0.1 to 0.02.",
+            "changed before any results existed: by 0.1 to 0.02.",
         ),
     ],
 )
@@ -58,16 +58,16 @@ def test_a_page_says_when_its_claim_was_stated(
     words = " ".join(ReadPage(page).words.split())
     assert said in words
     is_late = registration is not None and registration.num_pairs_before > 0
-    assert ("xploratory, since 2 seeds" in words) == is_late
+    assert ("xploratory, because 2 seeds" in words) == is_late
     assert said in (page.parent / "report.md").read_text().replace("\\", "")
 
 
 def test_a_page_says_in_words_what_is_learned_from(tmp_path: Path) -> None:
     settings = {"teacher": "attention (heads 2)", "distillation": "soft", "scheduled_sampling": 0.5}
     said = " ".join(ReadPage(render("heads", [_plain(settings=settings)], tmp_path)).words.split())
-    assert "model that others learn from (teacher)" in said
-    assert "In distillation a model learns from the outputs of a teacher" in said
-    assert "share of inputs that own answers replace at the end (scheduled_sampling)" in said
+    assert "teacher model (teacher)" in said
+    assert "In distillation, a model learns from the outputs of a teacher" in said
+    assert "share of inputs replaced by predictions at the end (scheduled_sampling)" in said
     plain = " ".join(ReadPage(render("heads", [_plain()], tmp_path / "plain")).words.split())
     assert "teacher" not in plain
 
@@ -169,12 +169,12 @@ def test_the_page_is_sound_and_needs_nothing_from_elsewhere(page: Path) -> None:
     assert "http://" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
     headings = re.findall("<h2>(.*?)</h2>", text)
     order = [
-        "How sure",
+        "Statistical details",
         "shakespeare characters",
         "majority",
-        "What failed, was skipped or is missing (2)",
-        "Setting",
-        "Make it again",
+        "Failed, skipped and missing measurements (2)",
+        "Settings",
+        "Reproduce these results",
         "How to read the numbers",
     ]
     assert [heading for heading in headings if heading in order] == order
@@ -194,12 +194,12 @@ def test_the_first_screen_answers_shows_and_says_sample_and_scale_once(page: Pat
                 "Measured: heads=8 is better than heads=1 by",
                 "Bits per character on shakespeare",
                 "5 variants on shakespeare characters and majority, with 3 seeds each.",
-                "Quick (small enough",
+                "Quick (runs on two CPU cores",
                 "The claim is from",
             )
         ]
         assert places == sorted(places)
-        assert (screen.count("seeds each"), screen.count("small enough")) == (1, 1)
+        assert (screen.count("seeds each"), screen.count("in minutes")) == (1, 1)
 
 
 def test_the_script_of_a_page_is_the_one_that_its_policy_allows(page: Path) -> None:
@@ -229,9 +229,9 @@ def test_page_and_markdown_say_the_same(page: Path) -> None:
         synthetic.PLACE.commit,
         "bakeoff report heads",
         "bakeoff run heads --scale quick",
-        "Student's t at 95 %",
+        "Student's t intervals at 95 %",
         "56 of 60 planned",
-        "cannot be, for the reason given",
+        "it cannot be measured, for the reason given",
         "layers (depth)",
         "lower is better",
         "The claim is from arXiv:1706.03762, Table 3 (A).",
@@ -245,11 +245,11 @@ def test_the_page_shows_the_largest_scale_with_results(tmp_path: Path) -> None:
     both = [_plain("standard"), _plain()]
     empty = Sweep(synthetic.about("paper"), results_frame([]), curves_frame([]))
     page = render("heads", [empty, *both], tmp_path)
-    assert "Standard (for one GPU" in page.read_text()
+    assert "Standard (runs on one GPU" in page.read_text()
     assert "indicative" not in page.read_text().lower()
     page = render("heads", [empty, *both], tmp_path, scale="quick")
-    assert "Quick (small enough" in page.read_text()
-    assert "no evidence for a paper" in page.read_text()
+    assert "Quick (runs on two CPU cores" in page.read_text()
+    assert "not evidence for a paper" in page.read_text()
     with pytest.raises(FrameError, match="no results at scale 'quik'"):
         render("heads", both, tmp_path, scale="quik")
 
@@ -259,7 +259,7 @@ def test_a_page_at_smoke_says_that_it_answers_nothing(tmp_path: Path) -> None:
     page = render("heads", [replace(_plain("smoke"), about=about)], tmp_path).read_text()
     assert "Smoke (hardly trained" in page
     assert '<p class="sentence">Models are hardly trained at this scale, so no claim' in page
-    assert "no evidence for a paper" not in page
+    assert "not evidence for a paper" not in page
 
 
 def test_results_csv_holds_every_scale_under_its_key(page: Path) -> None:
@@ -355,7 +355,7 @@ def test_overview_shows_every_ablation_and_every_claim(tmp_path: Path) -> None:
         "How many attention heads at a fixed width?",
         "Nothing?",
         "8 heads beat one",
-        "Scale standard (for one GPU and some hours).",
+        "Scale standard (runs on one GPU in hours).",
         "56 of 60 planned measurements",
         "1 diverged, 3 skipped",
         "arXiv:1706.03762, Table 3 (A)",

@@ -186,7 +186,7 @@ def test_a_wrong_class_and_too_many_attempts_are_seen() -> None:
 @pytest.mark.parametrize(
     ("said", "is_plain"),
     [
-        ("bakeoff: out/journal.db: the journal fails: database or disk is full.", True),
+        ("bakeoff: out/journal.db: the journal cannot be used: database or disk is full.", True),
         ("--out out: cannot be made: No space left on device.", True),
         ("bakeoff: it did not work", False),
     ],

@@ -74,7 +74,7 @@ def _fetch_file(public: PublicSet, folder: Path, say: Callable[[str], None]) -> 
     path = folder / public.file
     if os.path.exists(path):  # also False for a name that is too long
         _refuse_altered(public, path, "move it away and fetch again")
-        say(f"{public.name}: {path} is there already")
+        say(f"{public.name}: {path} already exists")
     else:
         _download(public, path)
         say(f"{public.name}: {path}, SHA-256 {pooch.file_hash(str(path))}, {_proven(public)}")
@@ -88,8 +88,8 @@ def _proven(public: PublicSet) -> str:
     if public.sha256:
         return "as published"
     if public.md5:
-        return "its MD5 is as published; nobody recorded another digest"
-    return "nobody recorded what it should be"
+        return "its MD5 is as published; no other digest is recorded"
+    return "no digest is recorded"
 
 
 def _refuse_altered(public: PublicSet, path: Path, remedy: str) -> None:
@@ -116,12 +116,12 @@ def _download(public: PublicSet, path: Path) -> None:
             os.replace(partial, path)
     except Timeout:
         raise FetchUnavailable(
-            f"another process is downloading {public.name} to {partial}; wait for its end"
+            f"another process is downloading {public.name} to {partial}; wait until it ends"
         ) from None
     except OSError as error:  # network errors are OSErrors, too
         raise FetchUnavailable(
             f"{public.name} cannot be fetched from {public.url} to {path}: "
-            f"{one_line(error.strerror or str(error))}; nothing was kept"
+            f"{one_line(error.strerror or str(error))}; no file was kept"
         ) from error
 
 
@@ -172,8 +172,8 @@ class _Received:
         limit = self.public.num_bytes or self.public.most_bytes
         if max(self.total, self.num_bytes - _BLOCK_BYTES) > limit:
             raise FetchUnavailable(
-                f"{self.public.url} gives more than the {limit} bytes of {self.public.name}; "
-                "nothing was kept"
+                f"{self.public.url} sends more than the {limit} bytes of {self.public.name}; no "
+                "file was kept"
             )
         self.bar.update(self.task, completed=self.num_bytes, total=self.total or None)
 
@@ -243,7 +243,7 @@ class _MemberCheck:
         if not is_plain:
             wrong = f"member {one_line(name)!r} is a link or a device, not a file"
         elif path.is_absolute() or ".." in path.parts or "\\" in name or not path.parts:
-            wrong = f"member {one_line(name)!r} would stand outside of its folder"
+            wrong = f"member {one_line(name)!r} would be outside its folder"
         elif self.bytes_left < 0:
             wrong = "its members are larger than they should be"
         elif self.members_left < 0:

@@ -87,16 +87,16 @@ def why_eager(model: nn.Module, training: Training) -> str:
     """
     spec = getattr(model, "spec", None)
     if not isinstance(spec, ModelSpec):
-        return "the module does not say whether it draws anew as it trains"
+        return "the module does not say whether it draws random numbers during training"
     if spec.runtime != "eager":
         return f"the model is run by runtime={spec.runtime!r}"
     for part in model.modules():
         if getattr(part, "is_stochastic", False):
-            return f"{type(part).__name__} draws anew as it trains"
+            return f"{type(part).__name__} draws random numbers during training"
         if getattr(part, "is_reversible", False):
             return "a reversible stack computes its inputs again"
     if architecture_class(spec.architecture).learns_by_score(spec):
-        return f"{spec.architecture} draws anew as it trains"
+        return f"{spec.architecture} draws random numbers during training"
     if training.optimizer not in _OPTIMIZERS:
         return f"{training.optimizer} waits for numbers from the GPU"
     if training.adversarial_steps:

@@ -166,7 +166,7 @@ def test_a_state_is_a_cost_whatever_machine_said_it() -> None:
     (cost,) = variant_costs(said, all_series(said, results_frame(rows)), TASK)
     assert (cost.key, cost.unit) == ("state", "B")
     assert cost.amounts == {v: 1024.0 * (place + 1) for place, v in enumerate(said.variants)}
-    assert cost.how.endswith("in float32, by formula after 2,048 tokens.")
+    assert cost.how.endswith("computed by formula after 2,048 tokens.")
 
 
 @pytest.mark.parametrize(
@@ -186,4 +186,4 @@ def test_it_is_said_that_a_start_is_not_counted(changes: dict[str, Any], is_said
         if cost.key in ("seconds", "flops")
     ]
     assert costs
-    assert all(("starts from" in cost.how) == is_said for cost in costs)
+    assert all(("pre-training" in cost.how) == is_said for cost in costs)

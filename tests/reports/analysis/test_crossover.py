@@ -58,7 +58,7 @@ def _found(
             _linear,
             _linear,
             CrossoverKind.UNDECIDED,
-            "the two cannot be told apart anywhere from 64 to 4,096",
+            "no significant difference from 64 to 4,096",
             None,
         ),
     ],
@@ -189,4 +189,4 @@ def test_a_crossover_is_no_surer_than_the_baseline_against_itself() -> None:
 def test_a_lead_within_the_resolution_is_not_sure() -> None:
     made = growth({"a": counted(lambda n: 0.95 * n), "b": counted(lambda n: n)})
     found = crossover(replace(made, resolutions={64: math.log(1.07)}), "a", "b")
-    assert found.text == "below 64 (faster at every length, though not surely at 64)"
+    assert found.text == "below 64 (faster at every length, but not significantly at 64)"

@@ -160,7 +160,7 @@ def test_floors_that_could_not_be_computed_open_no_gate() -> None:
 def test_a_floor_that_was_left_out_is_named() -> None:
     found = judged(BETTER, GOOD, {"trigram": 2.7, "tf-idf": None})
     assert found.outcome is ClaimOutcome.SUPPORTED
-    assert found.details[-1] == "Not computed, and so not asked for: the floor tf-idf."
+    assert found.details[-1] == "Not computed, and therefore not required: the floor tf-idf."
 
 
 def test_two_seeds_are_too_few_before_all_else() -> None:
@@ -174,7 +174,9 @@ def test_of_a_part_the_whole_score_must_have_been_learnt() -> None:
     assert judged(BETTER, GOOD, {"five-gram": 2.3}, at=at).outcome is ClaimOutcome.NOT_TESTED
     found = judged(BETTER, GOOD, {"trigram": 2.7}, at=at)
     assert found.outcome is ClaimOutcome.SUPPORTED
-    assert found.details[-1] == f"The floors are those of the whole score: none is known at {at}."
+    assert (
+        found.details[-1] == f"The floors are those of the whole score; no floor at {at} is known."
+    )
 
 
 @pytest.mark.parametrize("metric", ["training_bits", "validation_bits", "bits_by_position"])
@@ -185,7 +187,7 @@ def test_what_rests_on_a_score_has_its_gate(metric: str) -> None:
     assert poor.outcome is ClaimOutcome.NOT_TESTED
     found = judged(BETTER, GOOD, {"trigram": 2.7}, claimed=metric, other=named)
     assert found.outcome is ClaimOutcome.SUPPORTED
-    assert found.details[-1] == f"The floors are those of bits: none is known of {metric}."
+    assert found.details[-1] == f"The floors are those of bits; no floor of {metric} is known."
 
 
 @pytest.mark.parametrize("metric", ["written_chrf", "bits_per_word", "exposure_gap"])
@@ -202,13 +204,13 @@ def test_what_is_written_has_the_gate_of_the_score_of_text(metric: str) -> None:
 def test_what_is_no_score_needs_nothing_learnt_and_says_so() -> None:
     found = judged(BETTER, GOOD, {"five-gram": 2.3}, claimed="step")
     assert found.outcome is ClaimOutcome.SUPPORTED
-    assert found.details[-1] == "The claim is on no score: it says nothing of quality."
+    assert found.details[-1] == "The claim is not about a score, so floors do not apply."
 
 
 def test_a_task_without_floors_has_no_gate_and_says_so() -> None:
     found = judged(BETTER, GOOD, {})
     assert found.outcome is ClaimOutcome.SUPPORTED
-    assert found.details[-1].startswith("No floor of t is known: nothing shows")
+    assert found.details[-1].startswith("No floor of t is known, so nothing shows")
 
 
 def test_an_untested_claim_counts_among_others() -> None:
@@ -223,8 +225,8 @@ def test_an_untested_claim_counts_among_others() -> None:
     [
         (
             2.3,
-            "The baseline (b) does not beat the floor f here: nothing about quality follows from "
-            "this table.",
+            "The baseline (b) does not beat the floor f here, so this table allows no conclusion "
+            "about quality.",
         ),
         (2.7, ""),
     ],

@@ -25,15 +25,17 @@ UNEVEN = [2.20, 2.25, 2.13]  # differences .30, .27, .35, with standard deviatio
 def test_it_is_the_effect_that_so_many_seeds_find() -> None:
     effect = smallest_effect(float(np.std([0.30, 0.27, 0.35], ddof=1)), 10, num_pairs=3)
     assert _said(10, UNEVEN) == (
-        f"10 seeds find a difference of {effect:.5f} bit in 80 of 100 sweeps, by the spread of 3 "
-        "earlier pairs (0.04041)."
+        f"10 seeds detect a difference of {effect:.5f} bit in 80 of 100 sweeps, given the spread "
+        "of 3 earlier pairs (0.04041)."
     )
 
 
 def test_a_claim_that_is_smaller_is_named_with_the_seeds_that_it_takes() -> None:
-    assert _said(10, UNEVEN, by=0.01).endswith("The claim is of 0.01: that takes about 327 seeds.")
-    assert "The claim is of" not in _said(10, UNEVEN, by=0.2)
-    assert _said(10, UNEVEN, by=1e-4).endswith("that takes more than 1,000 seeds.")
+    assert _said(10, UNEVEN, by=0.01).endswith(
+        "The claimed size is 0.01, which needs about 327 seeds."
+    )
+    assert "The claimed size is" not in _said(10, UNEVEN, by=0.2)
+    assert _said(10, UNEVEN, by=1e-4).endswith("which needs more than 1,000 seeds.")
 
 
 def test_nothing_is_said_of_what_shows_no_spread() -> None:

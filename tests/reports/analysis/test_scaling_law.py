@@ -181,10 +181,10 @@ def test_an_outlier_hardly_moves_it() -> None:
 @pytest.mark.parametrize(
     ("some", "why"),
     [
-        (points(sizes=SIZES[:2]), "2 different sizes, where a law needs 3"),
-        (points()[::4], "1 different numbers of tokens, where a law needs 3"),
-        ([], "0 different sizes, where a law needs 3"),
-        (points()[::6] + points()[1:4], "7 points, each a size on an amount of data"),
+        (points(sizes=SIZES[:2]), "2 different sizes, and a law needs at least 3"),
+        (points()[::4], "1 different numbers of tokens, and a law needs at least 3"),
+        ([], "0 different sizes, and a law needs at least 3"),
+        (points()[::6] + points()[1:4], "7 points"),
     ],
 )
 def test_too_few_points_are_said_in_words(some: list[ScalingPoint], why: str) -> None:

@@ -114,13 +114,13 @@ def test_theory_is_taken_over_the_places_that_were_measured() -> None:
     [
         (
             {},
-            "FLOPs grow with n^1.94, not n^2.00 (projections, which Table 1 leaves out, are 67 % "
-            "of them at 64 tokens)",
+            "FLOPs grow with n^1.94, not n^2.00 (projections, which Table 1 omits, are 67 % of "
+            "them at 64 tokens)",
         ),
         (
             {},
-            "FLOPs grow with d^1.21, not d^1.00 (projections, which Table 1 leaves out, are 33 % "
-            "of them at width 256)",
+            "FLOPs grow with d^1.21, not d^1.00 (projections, which Table 1 omits, are 33 % of "
+            "them at width 256)",
         ),
         (
             {"forward_flops": lambda n, d: 2 * n**1.5 * d},
@@ -138,8 +138,8 @@ def test_theory_is_taken_over_the_places_that_were_measured() -> None:
         ),
         (
             {PATH: lambda n, d: n - 1, f"theory_{PATH}": lambda n, d: n / 3},
-            "the maximum path length is 3 times the formula’s, as Table 1 leaves constant factors "
-            "out",
+            "the maximum path length is 3 times the formula’s, because Table 1 omits constant "
+            "factors",
         ),
     ],
 )
@@ -158,9 +158,9 @@ def test_the_exponent_of_the_time_is_that_of_the_flops_less_that_of_the_use() ->
     found = row()
     first, last = (100 * 3 * _attention_flops(n, 64) / _seconds(n, 64) / PEAK for n in (1024, 4096))
     clause = _about_time(found)
-    assert "not n^2.00 (its FLOPs with n^1.94, use of the machine's matrix peak rises" in clause
+    assert "not n^2.00 (FLOPs grow with n^1.94, utilisation of the matrix peak rises" in clause
     assert f"rises from {first:.0f} % to {last:.0f} %" in clause
-    assert "what does not grow with n is 9" not in clause
+    assert "the part that does not grow with n is 9" not in clause
     assert flops_per_second(_growths(), "a", 4096) == pytest.approx(last / 100 * PEAK, rel=0.02)
     rest = tuple(growth for growth in found.growths if not growth.metric.startswith("matrix_peak"))
     without_peak = _about_time(replace(found, growths=rest))
@@ -174,12 +174,12 @@ def test_the_exponent_of_the_time_is_that_of_the_flops_less_that_of_the_use() ->
         (
             lambda n, d: 1.0 + 1e-8 * n * n * d,
             _pure,
-            "what does not grow with n is 60 % of it at 1,024 tokens",
+            "the part that does not grow with n is 60 % of it at 1,024 tokens",
         ),
         (
             lambda n, d: 1e-9 * n * d,
             lambda n, d: 0.0,
-            ", not n^2.00 (it has no FLOPs by formula to say why)",
+            ", not n^2.00 (no FLOP formula is available to explain this)",
         ),
     ],
 )

@@ -121,8 +121,8 @@ def test_equal_shares_do_not_show_that_models_computed_the_same() -> None:
     answer = _of_shares([1.0] * 3, [1.0] * 3)
     assert answer.outcome is ClaimOutcome.NO_DIFFERENCE
     assert answer.sentence == (
-        "A beats B: no difference seen, indicative; both gave 1.000 with each of 3 seeds, at the "
-        "end of what the score can show; the finite test split may hide a difference."
+        "A beats B: no difference seen, indicative; both gave 1.000 with each of 3 seeds, a bound "
+        "of the score; a difference may not be visible on a finite test set."
     )
     assert (answer.advantage.point, answer.advantage.low) == (0.0, None)
     assert answer.num_seeds_to_settle is None
@@ -341,19 +341,20 @@ def test_an_open_verdict_says_how_many_seeds_would_settle_it() -> None:
     assert answer.details[:-1] == (
         "a was better in 2 of 3 seeds: probability of improvement 0.67 "
         "(95 % interval 0.09 to 0.99).",
-        "An exact sign-flip test cannot go below p = 0.25 with 3 seeds; it takes 6 to reach 0.05.",
-        "If mean and spread stay as they are, about 18 seeds would settle it; these 3 find a true "
-        "difference of 1.01 bit four times in five.",
-        "The verdict is that of Student's t interval of paired differences at the 5 % level, which "
-        "supposes errors close to normal: the one claim of this ablation; every other comparison "
-        "is exploratory.",
+        "The smallest possible p-value of an exact sign-flip test is 0.25 with 3 seeds; it takes 6 "
+        "to reach 0.05.",
+        "If the mean and the spread stay the same, about 18 seeds would be enough for a verdict; "
+        "these 3 detect a true difference of 1.01 bit in four of five cases.",
+        "The verdict uses Student's t interval of the paired differences at the 5 % level, which "
+        "assumes approximately normal errors. It applies only to the claim of this ablation; every "
+        "other comparison is exploratory.",
     )
 
 
 def test_one_and_two_pairs_say_what_they_can() -> None:
     one, two = _found([1.1], [1.0]), _found([1.1, 1.3], [1.0, 1.0])
-    assert any("One pair shows no spread" in text for text in one.details)
-    assert any(f"about {two.num_seeds_to_settle} seeds would settle" in t for t in two.details)
+    assert any("The spread cannot be estimated from one pair" in text for text in one.details)
+    assert any(f"about {two.num_seeds_to_settle} seeds would be enough" in t for t in two.details)
     assert not any("level" in text for text in (*one.details, *two.details))
 
 
@@ -378,8 +379,8 @@ def test_a_claim_that_was_stated_late_is_exploratory() -> None:
     assert answer.kind == "supported, exploratory"
     assert answer.is_exploratory
     assert answer.remark == (
-        "Exploratory, since 3 seeds were measured before the claim was stated as it is; "
-        "not as first stated: by was 0.1."
+        "Exploratory, because 3 seeds were measured before the claim was stated in its present "
+        "form; changed since it was first stated: by was 0.1."
     )
     early = Registration(sha256="ab" * 16, changes=("by was 0.1",))
     answer = _found([1.1, 1.2, 1.15], [1.0] * 3, registration=early, is_indicative=True)
@@ -418,7 +419,9 @@ def test_a_claim_on_times_stays_open_within_what_the_baseline_shows_against_itse
         assert verdict(made_about(3, by), [times]).outcome is ClaimOutcome.SUPPORTED
         answer = verdict(made_about(3, by), [replace(times, resolution=math.log(1.07))])
         assert answer.outcome is ClaimOutcome.INCONCLUSIVE
-        assert answer.finding.endswith("; the baseline showed a ratio of up to 1.07 against itself")
+        assert answer.finding.endswith(
+            "; repeated measurements of the baseline differ by a ratio of up to 1.07"
+        )
     assert (
         "came out faster"
         in verdict(made_about(3, 0.0), [replace(times, resolution=math.log(1.07))]).finding

@@ -101,7 +101,7 @@ def test_why_nothing_compares_is_read_off_both_sides() -> None:
     assert said["Performer, 1,024 tokens, training"] == "no: whole model, 4x4 TPU v3, batch 32"
     assert said["FNet, 512 tokens, training"] == "no: whole model, GPU"
     assert said["Linformer, 512 tokens, k=128, inference"] == (
-        "no: whole model, device not noted, k=128 (ours 32)"
+        "no: whole model, device not noted, k=128 (here 32)"
     )
     assert "AMD EPYC 7B13" in _table().introduction
 
@@ -125,7 +125,7 @@ def test_one_kernel_is_one_rival_and_none_is_no_table() -> None:
     one = {name: facts for name, facts in said.subjects.items() if name != "kernel=materialised"}
     made = known(_made(mixers_alone.about(subjects=one)))
     notes = [column.note for column in made.columns]
-    assert notes == ["published", "ours, against attention"] * 2 + [""]
+    assert notes == ["published", "measured here, against attention"] * 2 + [""]
     none = {name: MixerFacts(mixer="lstm") for name in said.variants}
     assert _made(mixers_alone.about(subjects=none)) is None
 

@@ -63,7 +63,8 @@ def test_without_a_claim_the_best_score_of_the_first_task_answers() -> None:
         "On shakespeare characters, heads=8 (baseline) has the best bits per character: 2.4"
     )
     assert (
-        made.finding == "This ablation makes no claim, so there is no verdict: read the intervals."
+        made.finding
+        == "This ablation makes no claim, so there is no verdict; see the confidence intervals."
     )
     assert (made.badge, made.outcome) == ("", "")
     assert known(made.drawing).name == "shakespeare_characters-bits_per_character"
@@ -86,7 +87,7 @@ def test_of_many_variants_both_sides_and_the_baseline_are_drawn() -> None:
     assert drawn == MOST_DRAWN
     for variant in (a, b, many.about.baseline):
         assert f"{variant}: " in known(made.drawing).svg
-    assert known(made.drawing).caption.endswith("Shown are 10 of 300 variants.")
+    assert known(made.drawing).caption.endswith("10 of 300 variants are shown.")
 
 
 def test_many_variants_that_differ_in_a_number_are_drawn_along_it_and_only_once() -> None:
@@ -104,7 +105,7 @@ def test_many_variants_that_differ_in_a_number_are_drawn_along_it_and_only_once(
 
 def test_without_results_there_is_a_sentence_and_no_figure() -> None:
     made = _answer(Sweep(synthetic.about(), results_frame([]), curves_frame([])))
-    assert made.sentence == "It cannot be said whether 8 heads beat one."
+    assert made.sentence == "The measurements cannot show whether 8 heads beat one."
     assert made.drawing is None
 
 
@@ -129,4 +130,4 @@ def test_a_best_variant_that_is_not_told_apart_from_the_baseline_is_said_to_be_s
         said = best_in_words(replace(about, baseline=baseline), score)
         differences = paired_differences(score.values(best), score.values(baseline))
         is_open = baseline != best and not mean_interval(differences).excludes_zero
-        assert said.endswith("; the two cannot be told apart.") == is_open
+        assert said.endswith("; the difference is not significant.") == is_open

@@ -26,11 +26,13 @@ NUM_OVERVIEWS, NUM_CLAIMS = 8, 8
 STATEMENT = "the first beats the second"
 ANSWERS = {
     "supported": "The first beats the second.",
-    "refuted": f"It does not hold here that {STATEMENT}.",
-    "equivalent": f"No difference matters here, so it does not hold that {STATEMENT}.",
-    "inconclusive": f"It stays open whether {STATEMENT}.",
-    "underpowered": f"There are too few seeds to say whether {STATEMENT}.",
-    "not tested": f"This scale cannot say whether {STATEMENT}.",
+    "refuted": f"The results contradict the claim that {STATEMENT}.",
+    "equivalent": (
+        f"The difference is too small to matter, which contradicts the claim that {STATEMENT}."
+    ),
+    "inconclusive": f"The results do not show whether {STATEMENT}.",
+    "underpowered": f"There are too few seeds to tell whether {STATEMENT}.",
+    "not tested": f"The models of this scale cannot show whether {STATEMENT}.",
 }
 _NUMBER = r"([+−]?[0-9.]+)"
 _INTERVAL = re.compile(rf"([0-9.]+) % interval {_NUMBER} to {_NUMBER}")
@@ -113,7 +115,7 @@ def _on_overview(html: str) -> Iterator[Shown]:
 def _in_markdown(text: str) -> Iterator[Shown]:
     for kind, rest in re.findall(r"^\*\*([A-Z][^*]*)\.\*\* (.*)$", text, flags=re.MULTILINE):
         answer, _, finding = rest.partition(" Measured: ")
-        finding, judged, said = finding.replace("\\", "").partition(" Judged alone")
+        finding, judged, said = finding.replace("\\", "").partition(" Verdict of this claim alone")
         kind = kind[0].lower() + kind[1:]
         yield Shown(kind, answer, f"Measured: {finding}", f"{judged}{said}".strip())
 
@@ -197,7 +199,11 @@ def test_everywhere_a_claim_has_the_word_badge_sentence_and_interval_of_one_verd
             _check(alone, claim, 95.0)
             assert alone.badge == entry.alone.kind
             differs = entry.together.outcome != entry.alone.outcome
-            said = f"Judged alone, as on its own page: {alone.badge}." if differs else ""
+            said = (
+                f"Verdict of this claim alone, as on its own page: {alone.badge}."
+                if differs
+                else ""
+            )
             assert card.said == said
             seen["differs"] += differs
             seen[word] += 1

@@ -114,7 +114,7 @@ def test_what_is_seen_is_said_in_words() -> None:
     assert re.match(r"heads=8 \(baseline\): last layer: at most \d\.\d at row 2, column 3", looks)
     assert looks.count("rollout: at most") == 3
     said = in_words(found["filters"])
-    assert "16 of 2 x 2 pixels, the first has 42 % of the variance" in said
+    assert "16 of 2 x 2 pixels, the first explains 42 % of the variance" in said
 
 
 def test_the_more_weight_the_more_colour_and_none_below_the_average() -> None:
@@ -411,4 +411,4 @@ def test_a_report_holds_the_pictures_as_files(tmp_path: Path) -> None:
     assert text.index(f"{TASK}-looks.svg") < text.index("## ")
     assert text.count(f"{TASK}-looks.svg") == 1
     html = (home / "index.html").read_text()
-    assert html.index("Where the models look on") < html.index("</header>")
+    assert html.index("Attention maps on") < html.index("</header>")

@@ -125,9 +125,9 @@ def test_every_kind_has_its_exhibit_and_its_task_is_named(full: About) -> None:
     titles = [found.title for found in section(full).exhibits]
     assert titles == [
         f"Attention maps on {TASK}",
-        f"The position matrix on {TASK}",
-        f"What distance adds to scores on {TASK}",
-        f"What they write on {TASK}",
+        f"Similarity of positions on {TASK}",
+        f"Position biases on {TASK}",
+        f"Generated text on {TASK}",
     ]
 
 
@@ -145,7 +145,9 @@ def test_the_baseline_comes_first_and_a_few_others_follow(full: About) -> None:
 def test_a_figure_says_in_words_where_its_heads_look(full: About) -> None:
     drawing = exhibit(full, "Attention").views[0].drawings[0]
     description = known(ET.fromstring(drawing.svg)[1].text)
-    assert re.search(r"Layer 2, head 1: on the token before \(\d\d %\), \d.\d tokens", description)
+    assert re.search(
+        r"Layer 2, head 1: on the previous token \(\d\d %\), \d.\d tokens", description
+    )
     assert "Layer 2, head 4: spread out" in description
 
 
@@ -197,17 +199,17 @@ def test_names_and_ids_are_distinct_over_the_section(full: About) -> None:
 
 
 def test_a_matrix_that_all_share_is_drawn_once(full: About) -> None:
-    (drawing,) = exhibit(full, "The position matrix").drawings
+    (drawing,) = exhibit(full, "Similarity of positions").drawings
     assert "the same in all 5 variants" in drawing.caption
     assert drawing.svg.count("<image") == 2  # the matrix and its scale
     two = about({"heads=1": [cosines(0.05)], "heads=8": [cosines(0.1)]})
-    (drawing,) = exhibit(two, "The position matrix").drawings
+    (drawing,) = exhibit(two, "Similarity of positions").drawings
     assert drawing.svg.count("<image") == 3
     assert "heads=1: 1 at distance 0" in drawing.svg
 
 
 def test_what_is_written_is_quoted_on_one_line(full: About) -> None:
-    found = exhibit(full, "What they write")
+    found = exhibit(full, "Generated text")
     assert found.sentences[-1] == "The prompt: “ROMEO / What”"
     (table,) = found.tables
     assert [row.entries[0].text for row in table.rows][:2] == [
@@ -219,7 +221,7 @@ def test_what_is_written_is_quoted_on_one_line(full: About) -> None:
 
 def test_prompts_that_differ_are_not_passed_off_as_one() -> None:
     made = about({"heads=8": texts("a", "one"), "heads=1": texts("b", "two")})
-    assert not any("The prompt" in said for said in exhibit(made, "What they write").sentences)
+    assert not any("The prompt" in said for said in exhibit(made, "Generated text").sentences)
 
 
 HOSTILE = '<script>alert("x")</script>\x1b[31m\u202e$\\end{x}|`=1+1'

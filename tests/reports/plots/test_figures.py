@@ -104,7 +104,7 @@ def test_the_band_is_the_interval_over_seeds() -> None:
     sweep = synthetic.sweep(is_troubled=False)
     drawing = _curves(sweep)
     assert drawing.svg.count(band := "fill-opacity: 0.11") == len(synthetic.VARIANTS)
-    assert "bands its 95 % interval" in drawing.caption
+    assert "bands the 95 % intervals" in drawing.caption
     alone = _curves(replace(sweep, curves=sweep.curves[sweep.curves["seed"] == 0]))
     assert band not in alone.svg
     assert "bands" not in alone.caption
@@ -152,7 +152,7 @@ def test_a_figure_of_two_sides_shows_the_others_in_grey() -> None:
     assert plain.svg.count(GREY) < marked.svg.count(GREY)
     some = known(score_figure(sweep.about, series, variants=["heads=8", "heads=1"]))
     assert some.name == f"{plain.name}-chosen"
-    assert some.caption.endswith("Shown are 2 of 5 variants.")
+    assert some.caption.endswith("2 of 5 variants are shown.")
 
 
 HEIGHTS = st.lists(st.floats(0, 1), min_size=1, max_size=MAX_LINES + 2)

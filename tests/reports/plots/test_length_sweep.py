@@ -89,7 +89,7 @@ def test_too_many_variants_are_counted() -> None:
     names = tuple(f"v={number}" for number in range(30))
     growth = replace(_growth(), readings=dict.fromkeys(names, _growth().readings["mixer=lstm"]))
     about = mixers_alone.about(variants=names, baseline="v=0")
-    assert "Drawn are 12 of 30 variants." in known(growth_figure(about, growth, "T")).caption
+    assert "12 of 30 variants are drawn." in known(growth_figure(about, growth, "T")).caption
 
 
 @pytest.mark.parametrize("places", [(64,), ()])

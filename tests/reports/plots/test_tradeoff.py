@@ -81,7 +81,7 @@ def test_every_seed_is_a_dot_and_every_skipped_variant_is_counted(task: str) -> 
     made = _drawn(whole().about, task)
     num_trained = 8 if task == TASK else 6
     assert len(re.findall(r"<use [^>]*fill: #ffffff[^>]*>", made.svg)) == 3 * num_trained
-    assert ("2 of 8 variants lack one of the two." in made.caption) == (num_trained == 6)
+    assert ("2 of 8 variants lack one of the two values." in made.caption) == (num_trained == 6)
 
 
 @cache
@@ -104,7 +104,7 @@ def test_each_cost_has_a_view_that_names_its_front() -> None:
     assert "exploratory" in made.sentences[0]
     assert len({drawing.name for drawing in made.all_drawings}) == 3
     for view in made.views:
-        assert view.sentences[0].startswith("Not beaten in both, by their means alone: ")
+        assert view.sentences[0].startswith("Pareto-optimal by their means alone: ")
     assert "on AMD EPYC 7B13 with 2 threads" in _view("training time").sentences[1]
 
 
@@ -211,7 +211,7 @@ def test_a_score_is_drawn_against_the_state_first_and_on_a_logarithmic_axis() ->
 def test_variants_of_one_mixer_are_joined_under_its_name() -> None:
     sweep = _with_states(MIXERS)
     drawing = known(state_figure(sweep.about, series_of(sweep), judged(sweep, "majority")))
-    assert "Variants of one mixer have one colour and a line." in drawing.caption
+    assert "Variants of one mixer share a colour and are joined by a line." in drawing.caption
     for variant, amount in STATES.items():
         assert re.search(rf"{variant}\b[^;]*for {amount / 1024:g} KiB", drawing.svg)
 
@@ -247,7 +247,7 @@ def test_the_figure_at_the_top_of_the_page_is_not_drawn_again() -> None:
     assert "majority-accuracy" in names
     (exhibit,) = (e for f in made.findings for e in f.exhibits if "against state" in e.title)
     assert (
-        exhibit.sentences[1] == "The figure at the top of the page is of the state between tokens."
+        exhibit.sentences[1] == "The figure at the top of the page shows the state between tokens."
     )
-    assert exhibit.sentences[2].startswith("Not beaten in both, by their means alone: heads=4; ")
+    assert exhibit.sentences[2].startswith("Pareto-optimal by their means alone: heads=4; ")
     assert [view.title for view in exhibit.views] == ["training time"]

@@ -132,7 +132,7 @@ def test_floors_are_among_the_first_of_very_many_rows() -> None:
     variants = [replace(row, name=f"v={i}") for i in range(400) for row in table.rows[:1]]
     shown = to_markdown(replace(table, rows=(*variants, *table.rows[3:])))
     assert "| 5-gram (floor) |" in shown
-    assert "Shown are 305 of 406 rows" in shown
+    assert "305 of 406 rows are shown" in shown
 
 
 def test_a_page_shows_them_apart_and_is_the_same_in_any_order(tmp_path: Path) -> None:

@@ -50,13 +50,13 @@ def sample(values: np.ndarray, **changes: object) -> Sample:
     ("matrix", "mostly"),
     [
         (looking_at(0), "on itself (100 %)"),
-        (looking_at(1), "on the token before (100 %)"),
+        (looking_at(1), "on the previous token (100 %)"),
         (looking_at(SIZE), "on the first token (100 %)"),
         (looking_at(4), "spread out"),
         (Matrix(values=np.full((SIZE, SIZE), 1 / SIZE)), "spread out"),
         (
             Matrix(values=np.eye(SIZE, k=1) + np.eye(SIZE) * (np.arange(SIZE) == SIZE - 1)),
-            "on the token after (100 %)",
+            "on the next token (100 %)",
         ),
     ],
 )

@@ -387,15 +387,15 @@ def test_of_too_many_variants_those_of_the_baselines_width_are_drawn() -> None:
     described = ElementTree.fromstring(drawing.svg)[1].text or ""
     assert described.count("dim=64") == len(made_along.MIXERS)
     assert "dim=16" not in described
-    assert "Drawn are 5 of 14 lines; the table has them all." in drawing.caption
-    assert "1 of 15 have no number." in drawing.caption
+    assert "5 of 14 lines are drawn; the table contains all values." in drawing.caption
+    assert "1 of 15 lines have no values." in drawing.caption
 
 
 def test_nothing_is_not_drawn_to_scale() -> None:
     """Use a gradient of 0, stored as 1e-38, which would compress all other values."""
     (gradients,) = _exhibits("gradients")
     drawing = gradients.views[1].drawings[0]
-    assert "come to nothing" in drawing.caption
+    assert "below the range" in drawing.caption
     assert "-37.93 log10 at 127" in (ElementTree.fromstring(drawing.svg)[1].text or "")
     assert any("−37.93 stands for" in note for note in gradients.folded[1].footnotes)
 

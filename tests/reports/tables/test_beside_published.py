@@ -211,7 +211,7 @@ def test_it_takes_two_tasks_that_papers_have() -> None:
 def test_a_page_has_it_once_and_folds_the_comparison_by_pairs() -> None:
     made = page(_sweep(), ["quick"])
     titles = {section.title: section for section in made.findings}
-    (table,) = titles["Scores, speed and memory beside the published ones"].tables
+    (table,) = titles["Measured and published scores, speed and memory"].tables
     assert table.name == "beside-published"
-    assert titles["Published beside measured"].is_folded
+    assert titles["Published and measured results"].is_folded
     assert not any(math.isnan(e.estimate.point or 0) for r in table.rows for e in r.entries)

@@ -239,7 +239,7 @@ def test_noise_is_counted_per_timing_and_not_per_measurement() -> None:
     cover = whole_coverage(said, all_series(said, results_frame(rows)))
     assert (cover.num_total, cover.num_timings, cover.num_noisy_timings) == (6, 3, 2)
     assert coverage_in_words(cover, 3).endswith(
-        "2 of 3 timings are noisy: the samples did not settle."
+        "2 of 3 timings are noisy: their stopping criterion was not met."
     )
 
 

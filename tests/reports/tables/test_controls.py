@@ -63,8 +63,8 @@ def test_pairs_that_agree_and_slow_downs_that_are_found() -> None:
     assert _entry(_rows(), "5 % slower").text == "11 of 11"
     assert _entry(_rows(), "5 % slower", column=1).text == "1 of 1"
     said = describe_controls(_instruments(_rows()))[0]
-    counts = "in 0 of 13 pairs; it found the slow-down in 13 of 13"
-    assert said.startswith(f"The instrument saw a difference that is none {counts}")
+    counts = "in 0 of 13 pairs; the slow-down was detected in 13 of 13"
+    assert said.startswith(f"A false difference was reported {counts}")
     assert "Do not trust" not in said
 
 
@@ -77,7 +77,7 @@ def test_false_alarms_and_misses_are_counted_and_a_reader_is_warned_of_many() ->
     rows = _rows()
     missed = rows.assign(value=rows["value"].mask(rows["metric"] == BASELINE_SLOWED, 1.0))
     said = describe_controls(_instruments(missed))[0]
-    assert "it found the slow-down in 0 of 13" in said
+    assert "the slow-down was detected in 0 of 13" in said
     assert said.endswith("Do not trust differences near 5 %.")
 
 
@@ -106,12 +106,12 @@ def test_load_rounds_outliers_and_first_calls() -> None:
 def test_known_kernels_come_back() -> None:
     for check, truth in (("grow with n:", 1.0), ("grow with n²:", 2.0)):
         assert _entry(_rows(), check).estimate.point == pytest.approx(truth, abs=0.05)
-    assert _entry(_rows(), "grow with n log n:").note.startswith("told as n log n; not n")
+    assert _entry(_rows(), "grow with n log n:").note.startswith("classified as n log n; not n")
     assert {_entry(_rows(), "grow with n:", column=1).text} == {"–"}
 
 
 def test_noise_is_counted_and_its_criterion_named() -> None:
-    assert _entry(_rows(), "stayed noisy").text == "6 of 660"
+    assert _entry(_rows(), "noisy timings").text == "6 of 660"
     (note,) = _table(_rows()).footnotes
     each = (
         "mixer=performer at length=128 in process {} (forward, forward backward, decode token): "

@@ -103,8 +103,8 @@ def test_what_cannot_be_is_called_by_its_fate() -> None:
 def test_crossovers_stand_beside_both_rivals() -> None:
     table = known(crossover_table(ABOUT, {"forward and backward": _growth()}))
     assert [column.title for column in table.columns] == [
-        "than baseline (attention, kernel=fused)",
-        "than kernel=materialised",
+        "faster than baseline (attention, kernel=fused)",
+        "faster than kernel=materialised",
     ]
     assert [row.name for row in table.rows] == list(ABOUT.variants[1:])
     for index, rival in enumerate(("baseline", "kernel=materialised")):
@@ -121,12 +121,12 @@ def test_exponents_stand_beside_theory_and_say_where_it_is_not_so() -> None:
     table = known(exponents_table(ABOUT, rows))
     titles = [column.title for column in table.columns]
     assert titles == [
-        "time, power of n",
-        "time, power of d",
-        "FLOPs, power of n",
-        "FLOPs, power of d",
-        "memory, power of n",
-        "memory, power of d",
+        "time, exponent of n",
+        "time, exponent of d",
+        "FLOPs, exponent of n",
+        "FLOPs, exponent of d",
+        "memory, exponent of n",
+        "memory, exponent of d",
         "sequential operations",
         "maximum path length",
     ]
@@ -180,17 +180,17 @@ def test_each_table_is_opened_by_its_answer() -> None:
             found = crossover(growth, variant, "baseline")
             assert said.count(variant) == 1
             if found.kind is CrossoverKind.FASTER_FROM:
-                assert f"{variant} from {found.text.partition(' ')[0]} tokens on" in said
+                assert f"{variant} from {found.text.partition(' ')[0]} tokens" in said
     assert "kernel=materialised and mixer=lstm not up to 4,096 tokens" in both
     costs = {v: _growth().point(v, 4096) or 0.0 for v in ABOUT.variants}
     least, most = (choose(costs, key=lambda v: costs[v]) for choose in (min, max))
     said = extremes_in_words(ABOUT, _growth())
-    assert said.startswith(f"At 4,096 tokens {least} takes least, ")
-    assert f" and {most} most, " in said
+    assert said.startswith(f"At 4,096 tokens {least} takes the least (")
+    assert f" and {most} the most (" in said
     rows = table_one(ABOUT, _growths(), HERE)
     powers = {row.variant: row.exponents[TIME, "length"].estimate.point or 0.0 for row in rows}
     top = max(powers, key=lambda v: powers[v])
-    assert f"and n^{powers[top]:.2f} ({top}" in powers_in_words(ABOUT, rows)
+    assert f"to n^{powers[top]:.2f} ({top}" in powers_in_words(ABOUT, rows)
     used = known(utilisation_table(ABOUT, _growths(), HERE))
     shares = {row.name: row.entries[1] for row in used.rows}
     best = max(shares, key=lambda v: shares[v].estimate.point or 0.0)

@@ -46,14 +46,14 @@ def test_a_tenth_of_a_card_is_a_tenth() -> None:
 
 def test_a_refusal_says_what_there_is() -> None:
     assert infeasible_reason(Resources(num_cpus=16), 1, ALL) == (
-        "a trial asks for 16 CPU, and no node has that; it has 1 node with 8 CPU, 4 GPU (A100) and "
-        "1 node with 4 CPU, 1 GPU (T4) and 1 node with 2 CPU, 8 GiB of memory."
+        "a trial asks for 16 CPU, and no node has that; the cluster has 1 node with 8 CPU, 4 GPU "
+        "(A100) and 1 node with 4 CPU, 1 GPU (T4) and 1 node with 2 CPU, 8 GiB of memory."
     )
     assert infeasible_reason(Resources(num_gpus=1.0, gpu_model="A100"), 5, [A100]) == (
-        "a trial asks for 5 workers with 1 CPU, 1 GPU (A100) each, and it has room for 4 of them; "
-        "it has 1 node with 8 CPU, 4 GPU (A100)."
+        "a trial asks for 5 workers with 1 CPU, 1 GPU (A100) each, and the cluster has room for 4 "
+        "of them; it has 1 node with 8 CPU, 4 GPU (A100)."
     )
-    assert infeasible_reason(Resources(), 1, [HEAD]).endswith("it has no node that runs trials.")
+    assert infeasible_reason(Resources(), 1, [HEAD]).endswith("has no node that runs trials.")
 
 
 def test_node_types_that_may_be_started_count_as_often_as_they_may() -> None:
@@ -70,7 +70,7 @@ def test_what_a_trial_waits_for() -> None:
     )
     assert waiting_reason(asked, ALL, ALL) == "a worker process is starting"
     assert waiting_reason(asked, [HEAD], [HEAD]) == (
-        "no node has 1 CPU, 1 GPU yet; the cluster has to start one"
+        "no node has 1 CPU, 1 GPU yet; the cluster must start one"
     )
 
 

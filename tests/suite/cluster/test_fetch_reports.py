@@ -84,7 +84,9 @@ def test_of_a_cancelled_sweep_the_journal_arrives(
     assert not cancelled.has_reports
     (tmp_path / "copy").mkdir()
     with head(tmp_path, monkeypatch) as url:
-        with pytest.raises(Unavailable, match=r"nothing was run in ~/my out there \(.*: stopped\)"):
+        with pytest.raises(
+            Unavailable, match=r"nothing has been run in ~/my out there \(.*: stopped\)"
+        ):
             fetch_journal(url, cancelled, tmp_path / "copy")
         (tmp_path / "my out").mkdir()
         with closing(sqlite3.connect(tmp_path / "my out/journal.db")) as kept:

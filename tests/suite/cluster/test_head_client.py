@@ -68,13 +68,13 @@ def test_a_dashboard_of_our_version_gets_the_token_past_any_proxy() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "why"),
     [
-        (200, b'{"ray_version": "2.9.0"}', r"runs Ray 2\.9\.0, and this is Ray"),
+        (200, b'{"ray_version": "2.9.0"}', r"runs Ray 2\.9\.0, and this machine runs Ray"),
         (200, b"<html>s3cret</html>", "not the dashboard of a Ray cluster"),
         (200, b"[]", "not the dashboard of a Ray cluster"),
         (404, b"", "not the dashboard of a Ray cluster"),
         (500, b"s3cret", "not the dashboard of a Ray cluster.*status 500"),
-        (401, b"s3cret", "does not accept our token"),
-        (403, b"s3cret", "does not accept our token"),
+        (401, b"s3cret", "does not accept the token"),
+        (403, b"s3cret", "does not accept the token"),
     ],
 )
 def test_everything_else_is_one_sentence(status: int, body: bytes, why: str) -> None:
@@ -87,7 +87,7 @@ def test_everything_else_is_one_sentence(status: int, body: bytes, why: str) -> 
 def test_without_a_token_the_answer_is_that_one_is_asked_for(no_token: None) -> None:
     with (
         dashboard(401, b"") as (client, heard),
-        pytest.raises(Unavailable, match=r"asks for a token; copy .* to .*/\.ray/auth_token"),
+        pytest.raises(Unavailable, match=r"requires a token; copy .* to .*/\.ray/auth_token"),
     ):
         client.check_version()
     assert heard == [None]
@@ -201,11 +201,11 @@ def test_a_head_of_our_version_is_accepted_and_gets_the_token(
 def test_another_version_is_refused(theirs: str) -> None:
     with head(lambda *_: of_version(theirs)) as address, pytest.raises(Unavailable) as caught:
         check_head(address)
-    assert f"runs Ray {theirs}, and this is Ray {version('ray')}" in str(caught.value)
+    assert f"runs Ray {theirs}, and this machine runs Ray {version('ray')}" in str(caught.value)
 
 
 @pytest.mark.bad_input(33)
-@pytest.mark.parametrize(("mode", "why"), [("token", "not accept our"), ("disabled", "asks for a")])
+@pytest.mark.parametrize(("mode", "why"), [("token", "not accept the"), ("disabled", "requires a")])
 def test_a_refusal_is_reported_without_the_token(
     mode: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

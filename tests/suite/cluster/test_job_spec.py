@@ -234,8 +234,8 @@ def test_what_earlier_jobs_have_done_does_not_count_as_submitted(
     elsewhere = replace(other, out="~/elsewhere")
     for there, to_run in (
         ([first, elsewhere], "8 trials"),
-        ([third, second, first], "4 trials to run, 4 done before"),
-        ([first, other], "at most 8 trials to run, fewer if ~/out has some already"),
+        ([third, second, first], "4 trials to run, 4 already done"),
+        ([first, other], "at most 8 trials to run, fewer if ~/out already contains some"),
     ):
         monkeypatch.setattr(submit.jobs, "list_jobs", lambda url, there=there: there)
         assert submit._to_run("http://h:1", there[0], 8) == to_run

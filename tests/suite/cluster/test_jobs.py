@@ -132,7 +132,7 @@ def test_a_sweep_outlives_its_submitter_and_its_report_comes_home(
 
     # Both runs use the same --out folder here, because they share a file system.
     again = said(work, *submit)
-    assert f"{submission} works on this sweep already" in again
+    assert f"{submission} is already running this sweep" in again
     running = waited(work, there, lambda told: bool(told["running"]), 60)
     assert running["submission"] == submission
     assert running["job_status"] == "RUNNING"
@@ -143,7 +143,7 @@ def test_a_sweep_outlives_its_submitter_and_its_report_comes_home(
     assert ended["counts"] == {"ok": 3}
     assert (ended["running"], ended["failed"], ended["waiting"]) == ({}, {}, None)
     assert ended["eta_seconds"] in (0.0, None)
-    assert f"{submission} has done this sweep already" in said(work, *submit)
+    assert f"{submission} has already completed this sweep" in said(work, *submit)
     assert ended["editions"] == {"outlives": 1}
 
     fetched = work.path / "home" / "fetched"
@@ -202,7 +202,7 @@ def test_a_cancelled_sweep_goes_on_when_it_is_submitted_again(
     assert {result.status for result in after.values()} == {Status.OK}
     for trial_id, result in before.items():
         assert after[trial_id] == result  # it did not run again
-    assert "no submitted sweep is alive" in without_out(work, *cancel, code=USAGE).stderr
+    assert "no submitted sweep is running" in without_out(work, *cancel, code=USAGE).stderr
 
 
 def statuses_of_children(out: Path) -> set[str]:
@@ -236,9 +236,9 @@ def test_what_does_not_fit_is_refused_quickly(case: str, work: Workplace, there:
     if case == "no token":
         environment = {k: v for k, v in environment.items() if k not in AUTHENTICATION}
     why = {
-        "wrong token": "does not accept our token",
-        "wrong token to join": "does not accept our token",
-        "no token": "asks for a token",
+        "wrong token": "does not accept the token",
+        "wrong token to join": "does not accept the token",
+        "no token": "requires a token",
         "nobody": "nothing answers there",
         "the head's port": "not the dashboard of a Ray cluster",
         "too large": "64 CPU",

@@ -66,7 +66,7 @@ def test_a_cluster_with_a_token_refuses_whoever_lacks_it(work: Workplace, wrong:
         refused = sweep(replace(work, environment={**work.environment, **of_ours}), address)
         assert time.monotonic() - start < 15
         assert refused.returncode == UNAVAILABLE, refused.stderr
-        why = "does not accept our token" if wrong else "asks for a token"
+        why = "does not accept the token" if wrong else "requires a token"
         assert f"--address {address}: the cluster there {why}" in refused.stderr
         assert "RAY_AUTH_TOKEN_PATH" in refused.stderr
         assert "Traceback" not in refused.stderr

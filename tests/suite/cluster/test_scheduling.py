@@ -166,9 +166,13 @@ def test_a_gpu_model_is_a_place(
 @pytest.mark.parametrize(
     ("resources", "parallel", "sentence"),
     [
-        (Resources(num_cpus=5), None, "5 CPU, and no node has that; it has 1 node with 4 CPU, 2"),
+        (
+            Resources(num_cpus=5),
+            None,
+            "5 CPU, and no node has that; the cluster has 1 node with 4 CPU, 2",
+        ),
         (Resources(num_gpus=2.0, gpu_model="T4"), None, r"2 GPU \(T4\), and no node has that"),
-        (Resources(num_cpus=2), FOUR, "4 workers with 2 CPU each, and it has room for 3"),
+        (Resources(num_cpus=2), FOUR, "4 workers with 2 CPU each, and the cluster has room for 3"),
     ],
 )
 def test_what_no_node_can_ever_run_is_refused(
@@ -224,7 +228,7 @@ def test_a_timing_waits_until_its_node_is_quiet(
         heard = time.monotonic()
     assert heard > min(two[0], four[0])
     reasons = {event.reason for event in said if isinstance(event, Waiting)}
-    assert any("which it needs to itself, is still busy" in reason for reason in reasons)
+    assert any("which it needs exclusively, is still busy" in reason for reason in reasons)
 
 
 @pytest.mark.slow

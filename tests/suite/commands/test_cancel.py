@@ -72,12 +72,24 @@ def test_a_sweep_is_named_by_ablation_file_or_id(
 @pytest.mark.parametrize(
     ("names", "jobs", "why"),
     [
-        ([], [HEADS, MINE], r"several sweeps are alive, name one of them: .*-2 \(run.*, .*mine"),
-        (["heads"], [HEADS, OTHER], "several such sweeps are alive, give an id: .*-2 .*ad "),
-        ([], [], "no submitted sweep is alive there"),
-        (["heads"], [ENDED], r"no submitted sweep is alive there; the newest is .*\(failed; sub"),
-        (["heads", "haeds"], [HEADS], "'haeds': no such sweep was submitted to .*; there is: "),
-        (["haeds"], [], "'haeds': no such sweep was submitted to http://h:1; there is: nothing"),
+        ([], [HEADS, MINE], r"several sweeps are running; name one of them: .*-2 \(run.*, .*mine"),
+        (
+            ["heads"],
+            [HEADS, OTHER],
+            "several sweeps of this name are running; give an id: .*-2 .*ad ",
+        ),
+        ([], [], "no submitted sweep is running there"),
+        (["heads"], [ENDED], r"no submitted sweep is running there; the newest is .*\(failed; sub"),
+        (
+            ["heads", "haeds"],
+            [HEADS],
+            "'haeds': no sweep of this name was submitted to .*; submitted sweeps: ",
+        ),
+        (
+            ["haeds"],
+            [],
+            "'haeds': no sweep of this name was submitted to http://h:1; submitted sweeps: nothing",
+        ),
     ],
 )
 def test_what_cannot_be_told_stops_nothing(

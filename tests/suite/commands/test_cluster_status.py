@@ -80,7 +80,7 @@ def test_an_empty_cluster_has_the_same_keys(cluster, capsys) -> None:  # type: i
     assert empty.keys() <= full.keys()
     assert (empty["submission"], empty["submissions"]) == (None, [])
     show_cluster_status("http://h:1", as_json=False)
-    assert "nothing was submitted to http://h:1 yet" in capsys.readouterr().out
+    assert "no sweep has been submitted to http://h:1 yet" in capsys.readouterr().out
 
 
 def test_nothing_runs_any_more_once_the_driver_was_killed(cluster) -> None:  # type: ignore[no-untyped-def]

@@ -35,7 +35,7 @@ def test_what_a_cancelled_sweep_has_done_becomes_a_report_here(
     with Journal(there) as journal:
         journal.keep_plan(finished.plan)
     url, home = "http://127.0.0.1:8265", tmp_path / "fetched"
-    with pytest.raises(Unavailable, match="no trial is done yet"):
+    with pytest.raises(Unavailable, match="no trial has finished yet"):
         fetch_command.fetch([], url, home)
     with Journal(there) as journal:
         for result in finished.results[:6]:

@@ -53,7 +53,7 @@ def test_an_ablation_in_a_file_is_named_like_its_file(write_ablation: WriteAblat
         if is_allowed:
             assert find(str(path)).name == "mine"
             continue
-        with pytest.raises(SpecError, match="is named like its file; leave name out"):
+        with pytest.raises(SpecError, match="must be that of its file; omit name"):
             find(str(path))
 
 

@@ -80,7 +80,7 @@ def test_every_task_with_its_licence(capsys: pytest.CaptureFixture[str]) -> None
     written = entries["reversal"]
     assert written["inputs"] == {"inputs": "tokens", "context": "tokens"}
     assert (written["asks_for"], written["length"]) == ("sequence", "2 to 4,096 tokens")
-    assert written["metric"].endswith("higher is better), of what a model writes by itself")
+    assert written["metric"].endswith("higher is better), of generated text")
 
 
 @pytest.mark.parametrize("kind", ["ablations", "mixers", "architectures", "tasks"])

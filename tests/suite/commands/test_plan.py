@@ -197,8 +197,8 @@ def test_the_smallest_effect_that_the_seeds_can_find_is_said(
         monkeypatch.setattr(plan_command, "plans_of", lambda *_, p=planned, **__: [p.plan])
         show(Asked([], "quick", None), tmp_path)
         said = capsys.readouterr().out
-        assert f"{planned.num_seeds} seeds find a difference of " in said
-        assert "by the spread of 3 earlier pairs" in said
+        assert f"{planned.num_seeds} seeds detect a difference of " in said
+        assert "given the spread of 3 earlier pairs" in said
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -235,5 +235,6 @@ def test_a_data_set_that_has_to_be_fetched_is_named_with_its_command(
     show(Asked([own], "quick", 1), tmp_path / "out")
     said = capsys.readouterr().out
     assert (
-        "the data set shakespeare is not here; `bakeoff data fetch shakespeare` brings it" in said
+        "the data set shakespeare is not downloaded yet; run `bakeoff data fetch shakespeare`"
+        in said
     )

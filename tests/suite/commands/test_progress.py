@@ -96,7 +96,7 @@ def test_plain_lines_say_each_trial_once_as_it_ends(sweep: Plan, missing: Pendin
         display.show(Finished(result(second.trial_id, Status.ERROR, "[red]KeyError[/red]: x")))
     assert isinstance(display, PlainLines)
     lines = said(out).splitlines()
-    assert lines[0] == "5 trials to run, 0 done before"
+    assert lines[0] == "5 trials to run, 0 already done"
     assert lines[1].startswith(
         "[1/5] learning_rate=0.001, fashion_mnist_patches, seed 0: accuracy 0.123457 (1.2 s; "
     )
@@ -122,7 +122,7 @@ def test_the_live_display_shows_what_runs_and_how_far(sweep: Plan, missing: Pend
     assert "step 4 of 6, training_loss 2.346 nat" in running
     assert "starting" in running
     assert "0 of 5 trials done, 2 running" in running
-    assert "2 of 5 trials done, 0 running, 0 done before, 1 failed" in plainly(said(out))
+    assert "2 of 5 trials done, 0 running, 0 already done, 1 failed" in plainly(said(out))
     assert "crashed: [/nothing] '[bold]'" in said(out)  # brackets are not interpreted as markup
 
 
@@ -242,7 +242,7 @@ def test_a_trial_that_runs_again_in_another_environment_is_counted(sweep: Plan) 
     with display_for([sweep], pending_work([sweep], done), out) as display:
         display.show(Started(sweep.trials[0].trial_id, "here"))
         display.show(Finished(result(sweep.trials[0].trial_id)))
-    assert said(out).splitlines()[0] == "0 trials to run, 5 done before"
+    assert said(out).splitlines()[0] == "0 trials to run, 5 already done"
     assert "[1/1] learning_rate=" in said(out)
 
 

@@ -80,7 +80,7 @@ def test_a_copy_is_identical_and_the_bytes_are_too(
     code, said = _here(capsys, monkeypatch, *arguments)
     assert code == 0, said
     headline, page = said.splitlines()
-    assert headline.startswith("Nothing moved for certain: 2 scores: 2 identical")
+    assert headline.startswith("No significant change: 2 scores: 2 identical")
     folder = Path(page).parent
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     shutil.rmtree(folder)
@@ -96,7 +96,7 @@ def test_a_commit_and_a_device_of_one_store(
     code, said = _here(capsys, monkeypatch, "report", "small", "--compare", "aaaa", device)
     assert code == 0, said
     headline, page = said.splitlines()
-    assert headline.startswith("Nothing moved for certain")  # both sides have the same rows
+    assert headline.startswith("No significant change")  # both sides have the same rows
     assert Path(page).parent.name.startswith(f"compare-{COMMITS[0]}-")
 
 
@@ -126,17 +126,17 @@ def test_another_ablation_is_not_there(
     monkeypatch.chdir(work.path)
     code, said = _here(capsys, monkeypatch, "report", "heads", "--compare", "out", "other")
     assert code == 2
-    assert "nothing is recorded of 'heads' there" in said
+    assert "nothing is recorded for 'heads' there" in said
     code, said = _here(capsys, monkeypatch, "report", "smal")
     assert code == 2
     assert "'smal' yet; did you mean 'small'? Recorded are: small." in said
     monkeypatch.chdir(work.path / "other")
     code, said = _here(capsys, monkeypatch, "report", "small", "--compare", "../out", "nosuch")
     assert code == 2
-    assert "--compare 'nosuch': no output folder with a store is named so" in said
+    assert "--compare 'nosuch': there is no output folder with a store of this name" in said
     monkeypatch.chdir(work.path)
     code, said = _here(capsys, monkeypatch, "report", "heads", "--compare", "aaaa", "bbbb")
-    assert "nothing is recorded of 'heads' yet" in said
+    assert "nothing is recorded for 'heads' yet" in said
 
 
 def test_a_price_is_for_the_page_of_a_sweep_on_gpus(
@@ -145,7 +145,7 @@ def test_a_price_is_for_the_page_of_a_sweep_on_gpus(
     monkeypatch.chdir(work.path)
     code, said = _here(capsys, monkeypatch, "report", "small", "--price", "2.50 USD")
     assert code == 0
-    assert "small: no trial took a GPU, so its page has no table of costs; `bakeoff status" in said
+    assert "small: no trial used a GPU, so its page has no table of costs; `bakeoff status" in said
     for arguments in (["status"], ["report", "small"], ["plan", "heads"]):
         code, said = _here(capsys, monkeypatch, *arguments, "--price", "free")
         assert (code, said.count("\n")) == (2, 1)

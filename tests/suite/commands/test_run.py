@@ -82,7 +82,7 @@ def test_what_failed_here_shows_beside_what_was_found_elsewhere(
 ) -> None:
     assert _report_outcome(ended(num_failed_beside=2), Options(), Console(stderr=True)) == FAILED
     words = " ".join(capsys.readouterr().err.split())
-    assert "2 trials failed here, with findings of another environment, which stand" in words
+    assert "2 trials failed here; their results from another environment are kept" in words
     assert _report_outcome(ended(), Options(), Console(stderr=True)) == DONE
     assert "failed" not in capsys.readouterr().err
 

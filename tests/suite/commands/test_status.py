@@ -193,8 +193,8 @@ def test_an_empty_folder_has_nothing(tmp_path: Path, capsys: pytest.CaptureFixtu
     found = status_of(tmp_path / "never")
     assert (found.counts, found.eta_seconds) == ({}, None)
     show_status(tmp_path, as_json=False)
-    assert "nothing was run in" in capsys.readouterr().out
-    with pytest.raises(SpecError, match="there is no such folder"):
+    assert "nothing has been run in" in capsys.readouterr().out
+    with pytest.raises(SpecError, match="no such folder"):
         show_status(tmp_path / "never", as_json=True)
     assert not (tmp_path / "never").exists()
 
@@ -276,8 +276,8 @@ def test_a_sweep_under_way() -> None:
         "failed 1: error: x (b; trial b)",
         HOW_TO_LOOK.format(logs=command("logs", "TRIAL")),
         "1.25 trials a minute lately; 1 min 30 s left",
-        "2.50 CPU-hours spent, 0.50 of them on failures and retries; 12.0 still to come",
-        "2 attempts were interrupted, or lost with a driver or node: not counted, at most 0.25 "
+        "2.50 CPU-hours spent, 0.50 of them on failures and retries; 12.0 remaining",
+        "2 attempts were interrupted, or lost with a driver or node, and not counted, at most 0.25 "
         "CPU-hours",
     ]
 
@@ -298,7 +298,7 @@ def test_a_sweep_at_its_end_says_nothing_of_what_is_left() -> None:
     )
     assert said.splitlines() == [
         "3 ok",
-        "20 trials a minute when it last ran",
+        "20 trials a minute at its last run",
         "1,234.5 CPU-hours spent",
         "less than 0.01 GPU-hours spent",
     ]
@@ -309,7 +309,7 @@ def test_a_sweep_at_its_end_says_nothing_of_what_is_left() -> None:
     [
         (
             {"gpu_hours_spent": 12.0, "gpu_hours_left": 2.0, "cpu_hours_spent": 96.0},
-            "30.00 USD spent; 5.00 USD still to come",
+            "30.00 USD spent; 5.00 USD remaining",
         ),
         (
             {"cpu_hours_spent": 4.0, "gpu_hours_spent": 0.0, "gpu_hours_left": 0.0},
@@ -322,7 +322,7 @@ def test_a_price_is_of_gpus_or_of_cpus_where_there_are_none(
 ) -> None:
     found = SweepStatus(counts={"missing": 1, "ok": 1}, joules_spent=1.2e7, **hours)  # type: ignore[arg-type]
     lines = printed(with_money(found, Price(amount=2.5, currency="USD"))).splitlines()
-    assert lines[-2:] == ["3.33 kWh taken by GPUs", said]
+    assert lines[-2:] == ["3.33 kWh used by GPUs", said]
 
 
 def test_joules_and_money_are_summed_from_the_journal(

@@ -307,8 +307,8 @@ class Recurrent(nn.Module):
         (
             Pooled(16, 10),
             "listops",
-            "the module Pooled must take mask=, [batch, time], True where a real token stands: the"
-            " sequences of listops differ in length and are padded",
+            "the module Pooled must take mask=, [batch, time], True at real tokens: the sequences "
+            "of listops differ in length and are padded",
         ),
     ],
     ids=["width", "sequence", "tuple", "symbols", "mask"],
@@ -359,8 +359,8 @@ class WrongState(GruPair):
         ),
         (
             NoMask,
-            "the module NoMask must take context_mask=, [batch, time], True where a real token"
-            " stands: the sequences of reversal differ in length and are padded",
+            "the module NoMask must take context_mask=, [batch, time], True at real tokens: the "
+            "sequences of reversal differ in length and are padded",
         ),
         (
             NoSteps,

@@ -194,7 +194,7 @@ def test_damage_inside_is_one_sentence(path: Path) -> None:
     body = bytearray(path.read_bytes())
     body[8192:-4096] = b"\x5a" * (len(body) - 12288)
     path.write_bytes(body)
-    with pytest.raises(JournalError, match="the journal fails"), Journal(path) as journal:
+    with pytest.raises(JournalError, match="the journal cannot be used"), Journal(path) as journal:
         list(journal.results(str(number) for number in range(200)))
 
 
@@ -428,7 +428,7 @@ def test_a_row_that_is_not_what_was_written_is_known(path: Path, journal: Journa
         db.execute("UPDATE results SET status = 'error' WHERE trial_id = 'b'")
         db.execute("UPDATE results SET result = '{' WHERE trial_id = 'c'")
     assert [trial_id for trial_id, _ in journal.damaged()] == ["a", "b", "c"]
-    told = "trial a is not the one that was written, by its SHA-256; `bakeoff verify --repair`"
+    told = "trial a was altered: its SHA-256 differs. `bakeoff verify --repair`"
     for read in (journal.results, journal.kept):
         with pytest.raises(JournalError, match=told):
             list(read(["a"]))
@@ -445,7 +445,7 @@ def test_a_sound_row_never_gives_way_and_a_damaged_one_does(path: Path, journal:
         db.execute("UPDATE results SET result = '{'")
     assert journal.restore(kept)
     assert list(journal.kept(["a"])) == [kept]
-    with pytest.raises(JournalError, match="not the one that was written, by its SHA-256"):
+    with pytest.raises(JournalError, match="it was altered: its SHA-256 differs"):
         journal.restore(kept._replace(sha256="beef"))
 
 
@@ -456,7 +456,7 @@ def test_a_full_disk_is_one_sentence_and_the_file_stays_usable(path: Path, limit
     said, errors = process.communicate()
     assert process.returncode == 1
     (sentence,) = errors.strip().splitlines()
-    assert sentence.startswith(f"JournalError: {path}: the journal fails: d")
+    assert sentence.startswith(f"JournalError: {path}: the journal cannot be used: d")
     acknowledged = said.split()
     assert bool(acknowledged) == (limit != "0")
     with Journal(path) as journal:

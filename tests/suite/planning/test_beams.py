@@ -63,7 +63,7 @@ def test_a_penalty_counts_where_several_hypotheses_are_open() -> None:
 
 
 def test_an_axis_that_no_probe_looks_at_is_refused() -> None:
-    with pytest.raises(SpecError, match="'beam' changes nothing"):
+    with pytest.raises(SpecError, match="'beam' has no effect"):
         planned(probes=["quality"])
 
 

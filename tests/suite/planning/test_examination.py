@@ -33,7 +33,7 @@ def count(self, x):
 Own: type[Mixer]
 MEAN = own(lambda self, x: x + x.mean(1, keepdim=True))
 FAULTS = {
-    "the next token": (own(lambda self, x: x + x.roll(-1, 1)), "sees the future"),
+    "the next token": (own(lambda self, x: x + x.roll(-1, 1)), "depends on later tokens"),
     "a choice": (own(lambda self, x: x + x.argmax(1, keepdim=True)), "changed with later ones"),
     "a gradient": (
         own(lambda self, x: x + x.roll(-1, 1) - x.roll(-1, 1).detach()),

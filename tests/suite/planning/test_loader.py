@@ -43,13 +43,13 @@ def test_a_broken_file_is_refused_with_its_place(case: str, write_ablation: Writ
 def test_two_ablations_are_named(write_ablation: WriteAblation) -> None:
     path = write_ablation()
     path.write_text(path.read_text() + "OTHER = ABLATION.model_copy()\n")
-    assert "it holds ABLATION, OTHER" in _refusal(path)
+    assert "this file contains ABLATION, OTHER" in _refusal(path)
 
 
 def test_an_ablation_under_another_name_is_none(write_ablation: WriteAblation) -> None:
     path = write_ablation()
     path.write_text(path.read_text().replace("ABLATION =", "HEADS ="))
-    assert "named ABLATION; it holds HEADS" in _refusal(path)
+    assert "named ABLATION; this file contains HEADS" in _refusal(path)
 
 
 def test_the_limit_is_lifted_afterwards(
@@ -154,8 +154,8 @@ def test_a_helper_that_an_installed_module_hides_is_named(
     path = write_ablation()
     path.write_text(f"import own_helper\n{path.read_text()}")
     sentence = _refusal(path)
-    assert f"{tmp_path / 'own_helper.py'} imports filelock, and Python finds" in sentence
-    assert f"not {tmp_path / 'filelock.py'}; rename the latter." in sentence
+    assert f"{tmp_path / 'own_helper.py'} imports filelock, but Python finds" in sentence
+    assert f"instead of {tmp_path / 'filelock.py'}; rename the latter." in sentence
 
 
 def test_a_module_that_the_file_does_not_import_hides_nothing(

@@ -141,7 +141,7 @@ class TestRefused:
 
     def test_where_no_mixer_can_stand(self) -> None:
         axes = [vary("projected_length", [100, 200])]
-        with pytest.raises(SpecError, match=r"no mixer can stand alone at length=8"):
+        with pytest.raises(SpecError, match=r"no mixer can be measured alone at length=8"):
             swept(
                 probes=["mixer_flops"],
                 axes=axes,
@@ -178,7 +178,7 @@ class TestClaims:
         with pytest.raises(SpecError, match="allowed: length=8"):  # the task's own length
             swept(probes=["flops"], claim=claim)
         claim = Claim("cheaper", **{**CLAIM, "metric": "num_parameters"}, at="length=8")
-        with pytest.raises(SpecError, match="nothing is swept there"):
+        with pytest.raises(SpecError, match="the metric has no coordinates"):
             swept(probes=["parameters"], claim=claim)
 
 

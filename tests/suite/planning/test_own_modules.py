@@ -203,11 +203,11 @@ def test_a_module_that_the_program_had_imported_is_compared_too(
     importlib.import_module("own_mixers")
     assert plan(str(write_ablation(**mixer("own_mixers"))))
     (tmp_path / "own_mixers.py").write_text(MIXER.replace("x.mean", "2 * x.mean"))
-    with pytest.raises(SpecError, match="start the program again"):
+    with pytest.raises(SpecError, match="restart the program"):
         plan(str(write_ablation(**mixer("own_mixers"))))
 
 
 def test_a_class_of_the_program_itself_is_refused() -> None:
-    with pytest.raises(SpecError, match="put the class into a file of its own") as caught:
+    with pytest.raises(SpecError, match="put the class into its own file") as caught:
         plan(make_ablation(baseline=Model("__main__:Net")))
     assert "'my_models:Net'" in str(caught.value)

@@ -60,7 +60,7 @@ def test_a_teacher_that_is_read_otherwise_is_impossible() -> None:
         )
     )
     (reason,) = {cell.reason for cell in found.cells if cell.reason}
-    assert "its teacher has knobs of reading alone" in reason
+    assert "its teacher has knobs that apply only to decoding" in reason
 
 
 def test_reading_knobs_are_late() -> None:

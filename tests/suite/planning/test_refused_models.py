@@ -83,7 +83,7 @@ def test_what_a_choice_cannot_learn_from_is_a_row(scale: dict[str, int | str], r
 
 
 def test_what_draws_anew_is_no_cuda_graph() -> None:
-    with pytest.raises(SpecError, match="hard_attention draws anew as it trains"):
+    with pytest.raises(SpecError, match="hard_attention draws random numbers during training"):
         plan(
             make_ablation(
                 baseline=Model(mixer="hard_attention", runtime="cuda_graph"),
@@ -106,7 +106,7 @@ def test_a_captioner_that_chooses_where_to_look_is_no_cuda_graph() -> None:
     )
     reasons = {cell.variant: cell.reason for cell in found.cells}
     assert reasons["attention=soft"] == ""
-    assert "show_attend_tell draws anew as it trains" in reasons["attention=hard"]
+    assert "show_attend_tell draws random numbers during training" in reasons["attention=hard"]
 
 
 def _reason(task: str, mixer: str, position: str, pooling: str) -> str:

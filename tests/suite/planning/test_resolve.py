@@ -254,8 +254,8 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"axes": [vary("mixer", ["attention", "conv"]), vary("kernel_size", [3, 5])]},
         [
             "the axis 'kernel_size'",
-            "attention alone",
-            "it is a knob of conv, dilated_conv",
+            "only to attention",
+            "the knob belongs to conv, dilated_conv",
             'vary("model", [Model(mixer="attention"), Model(mixer="conv", kernel_size=...)])',
         ],
     ),

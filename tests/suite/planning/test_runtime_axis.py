@@ -64,7 +64,7 @@ def test_an_unknown_runtime_is_refused_with_the_nearest(where: str) -> None:
     [
         ("attention", "cuda_graph", {}, "needs a GPU, and the scale has gpus=0"),
         ("attention", "compiled", {"workers": 2, "zero": 1}, "DeepSpeed runs eagerly"),
-        ("performer", "cuda_graph", GPU, "performer draws anew as it trains"),
+        ("performer", "cuda_graph", GPU, "performer draws random numbers during training"),
     ],
 )
 def test_what_cannot_be_run_so_is_an_impossible_cell(

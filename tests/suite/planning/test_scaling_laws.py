@@ -161,5 +161,5 @@ def test_a_rate_may_fall_with_the_width() -> None:
 
 
 def test_a_rate_that_is_searched_for_does_not_fall_with_the_width() -> None:
-    with pytest.raises(SpecError, match=r"width_power=0.5 goes with a learning rate that is a"):
+    with pytest.raises(SpecError, match=r"width_power=0.5 requires a numeric learning rate"):
         plan(asked(recipe=Recipe(learning_rate="tuned", width_power=0.5)))

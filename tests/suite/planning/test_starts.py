@@ -104,7 +104,7 @@ def test_a_journal_reads_a_plan_with_parents_back() -> None:
 def test_what_has_no_task_or_no_sense_is_refused() -> None:
     with pytest.raises(SpecError, match="no task 'shakespear'"):
         plan(make_ablation(axes=[vary("start", ["none", "shakespear"])]))
-    with pytest.raises(SpecError, match="'pretraining_steps' changes nothing"):
+    with pytest.raises(SpecError, match="'pretraining_steps' has no effect"):
         plan(make_ablation(axes=[vary("pretraining_steps", [2, 3])]))
 
 

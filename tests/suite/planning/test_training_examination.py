@@ -365,7 +365,7 @@ def test_a_plan_says_what_cannot_be_resumed_once(
 
 def test_a_plan_says_which_marks_are_not_read(written: Callable[..., Path]) -> None:
     (remark,) = remarks_on([plan(str(written("marks")), seeds=2)])
-    assert remark.startswith("unsaved_net:Net sets _optim on 'scale', which is not read")
+    assert remark.startswith("unsaved_net:Net sets _optim on 'scale', which is ignored")
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ FAULTS: dict[str, tuple[tuple[tuple[str, str], ...], dict[str, str], str]] = {
     "sees the future": (
         (("(2, 0))\n        return self.conv(x)", "(1, 1))\n        return self.conv(x)"),),
         {},
-        "sees the future",
+        "depends on later tokens",
     ),
     "draws": (((FORWARD, FORWARD + "; x = x * torch.rand(())"),), {}, "draws random numbers"),
     "rows": (((FORWARD, FORWARD + "; x = x - x.mean(0)"),), {}, "mixes the rows of a batch"),
@@ -134,7 +134,7 @@ FAULTS: dict[str, tuple[tuple[tuple[str, str], ...], dict[str, str], str]] = {
         {},
         "takes vectors as inputs, not tokens",
     ),
-    "a mixer": ((), {"model": '"own_net:Net", mixer="lstm"'}, "no hole for a mixer; leave mixer='"),
+    "a mixer": ((), {"model": '"own_net:Net", mixer="lstm"'}, "no slot for a mixer; leave mixer='"),
     "a position": ((), {"model": '"own_net:Net", position="none"'}, "no place for a position"),
 }
 
@@ -198,8 +198,11 @@ def test_one_with_two_inputs_and_no_formula_is_planned_and_estimated(planned: Pl
 @pytest.mark.parametrize(
     ("scale", "said"),
     [
-        ({"dim": None}, "attention needs dim, and the scale has none; give Scale(dim=...)"),
-        ({"depth": None}, "language_model needs depth, and the scale has none; give Scale(depth"),
+        ({"dim": None}, "attention needs dim, which the scale does not set; give Scale(dim=...)"),
+        (
+            {"depth": None},
+            "language_model needs depth, which the scale does not set; give Scale(depth",
+        ),
     ],
 )
 def test_a_size_that_is_needed_is_asked_for(scale: dict[str, Any], said: str) -> None:
@@ -219,7 +222,7 @@ def test_axes_compare_whole_models_with_and_without_a_mixer(planned: Planned) ->
     assert {cell.reason for cell in found.cells} == {""}
     assert found.about.subjects["model=own_net:Net (width 4)"].mixer == ""
     reasons = _reasons(axes=[vary("architecture", ["language_model", "own_net:Net"])])
-    assert "has no hole for the mixer attention" in reasons["architecture=own_net:Net"]
+    assert "has no slot for the mixer attention" in reasons["architecture=own_net:Net"]
     assert reasons["architecture=language_model"] == ""
 
 

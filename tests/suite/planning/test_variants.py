@@ -133,7 +133,7 @@ def test_a_model_is_called_by_its_label() -> None:
 
 def test_two_models_of_one_label_are_refused() -> None:
     models = [Model(mixer=mixer, label="one") for mixer in ("attention", "conv")]
-    with pytest.raises(SpecError, match="'model' has two values that read alike"):
+    with pytest.raises(SpecError, match="'model' has two values with the same text"):
         _expanded(make_ablation(axes=[vary("model", models)]), {"heads": 4})
 
 
@@ -144,8 +144,8 @@ TASKS = ["shakespeare_characters", "fashion_mnist_patches"]
     ("axes", "tasks", "sentence"),
     [
         ([vary("heads", [1]), vary("heads", [2])], TASKS[:1], "'heads' is given twice"),
-        ([vary("heads", [1, "1"])], TASKS[:1], "'heads' has two values that read alike"),
-        ([vary("task", TASKS)], TASKS, "'task' goes with one task"),
+        ([vary("heads", [1, "1"])], TASKS[:1], "'heads' has two values with the same text"),
+        ([vary("task", TASKS)], TASKS, "'task' requires exactly one task"),
     ],
 )
 def test_ambiguous_axes_are_refused(axes: list[Axis], tasks: list[str], sentence: str) -> None:

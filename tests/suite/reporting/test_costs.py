@@ -101,4 +101,4 @@ def test_the_page_says_hours_energy_and_money(tmp_path: Path) -> None:
 def test_a_sweep_without_a_gpu_says_nothing_of_costs(tmp_path: Path) -> None:
     sweep = FinishedSweep("heads")
     assert sweep_of(sweep.plan, by_trial(sweep.results)).about.costs == ()
-    assert "What it cost" not in page_of(sweep.plan, sweep.results, None, tmp_path)
+    assert "Cost" not in page_of(sweep.plan, sweep.results, None, tmp_path)

@@ -21,8 +21,8 @@ from tests.suite.finished_sweep import FinishedSweep
 
 NAME = "heads_again"
 HISTORY = (
-    "Edition 3 of this ablation: the claim was tested before with steps=100 (edition 1: supported) "
-    "and steps=200 (edition 2: invalid), so this verdict is exploratory."
+    "Edition 3 of this ablation: the claim was already tested with steps=100 (edition 1: "
+    "supported) and steps=200 (edition 2: invalid), so this verdict is exploratory."
 )
 
 
@@ -77,7 +77,7 @@ def test_two_editions_are_compared_by_their_numbers(tmp_path: Path) -> None:
     ):
         assert said in text
     assert f"bakeoff report {NAME} --scale quick --compare 1 2" in text
-    with pytest.raises(SpecError, match=r"no edition 3 of .* those that have are 1, 2"):
+    with pytest.raises(SpecError, match=r"no edition 3 of .* editions with results: 1, 2"):
         compare(("1", "3"), NAME, lambda: store, tmp_path)
 
 

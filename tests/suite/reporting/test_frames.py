@@ -281,7 +281,7 @@ def test_a_page_gives_the_signature_of_its_metric(
     render(sweep.about.ablation, [sweep], tmp_path)
     for file in ("report.md", "index.html"):
         page = (tmp_path / "own" / file).read_text().replace("\\|", "|")
-        assert "BLEU: how many" in page
+        assert "BLEU: the overlap" in page
         assert "case:mixed|eff:no|tok:13a|smooth:exp|version:" in page
 
 

@@ -78,7 +78,7 @@ PARENT = """(SELECT run_uuid FROM runs NATURAL JOIN tags WHERE key = 'bakeoff.ro
 DELETE = "UPDATE runs SET lifecycle_stage = 'deleted' WHERE run_uuid = CHILD"
 VARIANT = CHILD.replace("'trial'", "'variant'")
 CURVE = "validation_bits_per_character"
-ALTERED = "in the store is not what the journal gives"
+ALTERED = "in the store differs from the journal"
 
 
 def _doubled(run: str) -> list[str]:
@@ -184,7 +184,7 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
     ),
     "results truncated": (
         _truncate("results.parquet"),
-        "results.parquet in the store is not the file that was published, by its SHA-256",
+        "results.parquet in the store differs from the published file: its SHA-256 differs",
     ),
     "curves truncated": (_truncate("curves.parquet"), "curves.parquet in the store is not"),
     "lines truncated": (_truncate("journal.jsonl.gz"), "journal.jsonl.gz in the store is not"),
@@ -207,7 +207,7 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
     ),
     "a report altered": (
         lambda f: (f.out / "reports" / SWEEP.name / "report.md").write_text("All is well."),
-        "report.md is not what the store gives",
+        "report.md is not consistent with the store",
     ),
     "a report deleted": (
         lambda f: shutil.rmtree(f.out / "reports"),
@@ -215,7 +215,7 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
     ),
     "a report altered in the store": (
         lambda f: f.artifact("report/report.md").write_text("All is well."),
-        "report/report.md in the store is not the file",
+        "report/report.md in the store differs from the published file",
     ),
     "a row of the journal lost": (
         lambda f: f.journal(
@@ -226,14 +226,14 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
         "curves.parquet of the store is not what",
         "journal.jsonl.gz of the store is not what",
     ),
-    "a row of the journal altered": (alter_row, "is not what was written, by its SHA-256"),
+    "a row of the journal altered": (alter_row, "was altered: its SHA-256 differs"),
     "a row of the journal garbled": (
         lambda f: f.journal("UPDATE results SET result = '{\"trial'"),
-        *(["is not what was written, by its SHA-256"] * 9),
+        *(["was altered: its SHA-256 differs"] * 9),
     ),
     "a status of the journal altered": (
         lambda f: f.journal("UPDATE results SET status = 'error'"),
-        *(["is not what was written, by its SHA-256"] * 9),
+        *(["was altered: its SHA-256 differs"] * 9),
     ),
     "the journal's plan lost": (
         lambda f: f.journal("DELETE FROM sweeps"),

@@ -145,7 +145,9 @@ def test_a_training_is_interrupted_and_the_same_command_continues(
     said = capsys.readouterr()
     words = " ".join(said.err.split())
     assert "3 trials run; 3 ok; 1 without a result yet" in words
-    assert "the time limit of 10 min 0 s came: 1 trial is left, and the same command" in words
+    assert (
+        "the time limit of 10 min 0 s was reached: 1 trial is left, and the same command" in words
+    )
     assert str(work.out / "reports" / "small" / "index.html") in said.out
     assert shown(work) == {"FINISHED": 3, "KILLED": 1}
     assert not differences(work.out, None).differences
@@ -250,7 +252,7 @@ def test_on_ray_what_runs_is_ended_too(work: Workplace) -> None:
     done = work.bakeoff("run", file, "--time-limit", "30")
     assert time.monotonic() - begun < 30 + 15  # includes the shutdown of Ray and the report
     assert done.returncode == FAILED, done.stderr
-    assert "the time limit of 30 s came: 1 trial is left" in done.stderr.replace("\n", " ")
+    assert "the time limit of 30 s was reached: 1 trial is left" in done.stderr.replace("\n", " ")
     assert shown(work) == {"FINISHED": 3, "KILLED": 1}
     assert sum(held(work).values()) == 3
     assert (work.out / "reports" / "small" / "index.html").is_file()

@@ -350,7 +350,10 @@ def test_a_file_in_place_of_the_checkpoints_is_told_and_stays(work: Workplace) -
     folder.write_text("in the way")
     with pytest.raises(FolderUnavailable) as refused:
         run(work.ablation(probes=["parameters"]), options=inline(work))
-    assert str(refused.value) == f"{folder}: no checkpoints can be kept here: a file is there."
+    assert (
+        str(refused.value)
+        == f"{folder}: no checkpoints can be kept here: a file with this name exists."
+    )
     assert exit_code_of(refused.value) == UNAVAILABLE
     assert folder.read_text() == "in the way"
 

@@ -154,9 +154,9 @@ def test_a_run_refuses_a_row_that_was_altered_and_spoils_nothing(folder: Folder)
     alter_row(folder)
     before = folder.state()
     options = Options(out=folder.out, executor="inline")
-    with pytest.raises(JournalError, match=r"`bakeoff verify --repair` brings it back"):
+    with pytest.raises(JournalError, match=r"`bakeoff verify --repair` restores it"):
         run_plans([SWEEP.plan], options, Console(quiet=True))
-    with pytest.raises(JournalError, match=r"`bakeoff verify --repair` brings it back"):
+    with pytest.raises(JournalError, match=r"`bakeoff verify --repair` restores it"):
         record_journal(folder.out / "journal.db", replace(options, out=folder.out / "other"))
     assert folder.state() == before
     assert repaired(folder.out, None).differences == ()
@@ -200,7 +200,7 @@ def test_a_damaged_row_that_the_store_has_not_either_is_told_and_spreads_no_furt
     before = folder.state()
     made = repaired(folder.out, None)
     assert len(made.differences) == 1
-    assert "in the journal is not what was written" in made.differences[0]
+    assert "in the journal was altered" in made.differences[0]
     assert folder.state() == before
 
 
@@ -251,14 +251,17 @@ def test_exit_codes(folder: Folder) -> None:
 
 
 def test_a_folder_that_is_held_is_left_alone(folder: Folder) -> None:
-    with lock_folder(folder.out), pytest.raises(FolderUnavailable, match="another run works here"):
+    with (
+        lock_folder(folder.out),
+        pytest.raises(FolderUnavailable, match="another run uses this folder"),
+    ):
         repaired(folder.out, None)
 
 
 @pytest.mark.parametrize("check", [differences, repaired])
 def test_an_empty_folder_stays_empty(check: Callable[..., object], tmp_path: Path) -> None:
     for out in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(SpecError, match="nothing was run here yet"):
+        with pytest.raises(SpecError, match="nothing has been run here yet"):
             check(out, None)
     assert list(tmp_path.iterdir()) == []
 

@@ -105,7 +105,7 @@ def test_two_people_with_unlike_files_of_one_name_keep_their_own(
     capsys.readouterr()
     bob.run()
     said = capsys.readouterr().err
-    assert "the store has another experiment named 'exp'" in said
+    assert "the store has an experiment named 'exp' from another file" in said
     assert {run.info.run_id for run in runs(team, "exp", "variant")} == before
     assert len(runs(team, "exp", "trial")) == 2
     assert ada.agrees()
@@ -137,7 +137,7 @@ def test_of_one_file_that_two_people_edit_apart_each_is_shown_his_own_edition(
         assert call(["verify", file, *where]) == 0
         assert person.agrees()
     capsys.readouterr()
-    with pytest.raises(SpecError, match="nothing is recorded of 'other'"):
+    with pytest.raises(SpecError, match="nothing is recorded for 'other'"):
         call(["verify", "other", "--out", str(ada.out), "--tracking-uri", team])
 
 

@@ -131,7 +131,7 @@ def test_a_student_of_a_failed_teacher_is_a_row_that_says_so(planned: Plan, tmp_
         _, ended = starts.partition_ready(works, journal)
     assert [each.result.status for each in ended] == [Status.SKIPPED] * 2
     assert {each.result.reason for each in ended} == {
-        f"trial {teacher.trial_id[:8]}, from which it learns, ended as diverged: it was so"
+        f"trial {teacher.trial_id[:8]}, of its teacher, ended as diverged: it was so"
     }
 
 

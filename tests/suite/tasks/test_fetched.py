@@ -86,7 +86,9 @@ def test_a_malformed_enwik8_is_refused(
 
 @pytest.mark.parametrize("task", [Enwik8(64), Imdb(64)])
 def test_what_was_not_fetched_is_refused_with_the_command(task: Enwik8 | Imdb) -> None:
-    with pytest.raises(TaskError, match=f"is missing; `bakeoff data fetch {task.name}` brings it"):
+    with pytest.raises(
+        TaskError, match=f"is missing; `bakeoff data fetch {task.name}` downloads it"
+    ):
         task.training_batch(0, 1, seed=0)
     with pytest.raises(TaskError, match="is missing"):
         data_files.refuse_damaged(task.source)

@@ -115,7 +115,7 @@ def test_reading_makes_no_store(tmp_path: Path) -> None:
         lambda uri: StoreReader(uri).sweep(("heads", "quick")).trials,
         lambda uri: load_artifacts(uri, tmp_path / "into"),
     ):
-        with pytest.raises(StoreUnavailable, match="`bakeoff run NAME` makes it"):
+        with pytest.raises(StoreUnavailable, match="`bakeoff run NAME` creates it"):
             read(f"sqlite:///{tmp_path}/mlflow.db")
     assert list(tmp_path.iterdir()) == []
 

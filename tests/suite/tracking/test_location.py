@@ -155,7 +155,7 @@ def _foreign(path: Path) -> None:
     ("make", "why"),
     [
         (_folder, "this is a folder"),
-        (_foreign, "it is a database of another program"),
+        (_foreign, "it is the database of another program"),
         (lambda path: path.write_text("a letter" * 200), "it cannot be used: file is not a data"),
     ],
 )
@@ -175,6 +175,6 @@ def test_a_file_that_can_never_be_a_store_is_refused_before_anything_runs(
 
 def test_a_store_below_a_file_is_refused_and_one_in_a_new_folder_is_not(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UnusableFile, match="a file is in the way; give another"):
+    with pytest.raises(UnusableFile, match="a parent of this path is a file; give another"):
         refuse_unusable(store_of(tmp_path, f"sqlite:///{tmp_path}/file/x.db"))
     refuse_unusable(store_of(tmp_path, f"sqlite:///{tmp_path}/new/x.db"))

@@ -89,7 +89,7 @@ def test_what_was_there_is_there_again(whole: Path, out: Path) -> None:
         Journal(out / "journal.db") as journal,
     ):
         said = taken_over(journal, store_of(out, None), KEYS)
-        assert said == "the journal was empty: 9 results were taken over from the store"
+        assert said == "the journal was empty: 9 results were restored from the store"
         trial_ids = [trial.trial_id for trial in SWEEP.plan.trials]
         assert journal.entries() == before.entries()
         assert list(journal.results(trial_ids)) == list(before.results(trial_ids))
@@ -124,7 +124,7 @@ def test_what_others_recorded_in_a_store_that_is_not_our_own_stays_in_it(
         result = SWEEP.results[0]
         journal.commit(result, journal.begin(result.trial_id, "here"))
         store = store_of(ours, uri)
-        assert taken_over(journal, store, KEYS) == "8 results were taken over from the store"
+        assert taken_over(journal, store, KEYS) == "8 results were restored from the store"
         assert len(journal.entries()) == 9
         assert taken_over(journal, store, KEYS) == ""
 
@@ -167,7 +167,7 @@ def test_what_is_damaged_is_refused_in_one_sentence(out: Path, fault: str) -> No
     if fault != "gone":
         file.write_bytes(body[:-9] if fault == "truncated" else body[:99] + b"?" + body[100:])
     with Journal(out / "journal.db") as journal:
-        with pytest.raises(DamagedStore, match="by its SHA-256") as refusal:
+        with pytest.raises(DamagedStore, match="its SHA-256 differs") as refusal:
             taken_over(journal, store_of(out, None), KEYS)
         assert journal.plans() == []
     assert isinstance(refusal.value, StoreUnavailable)  # exit code 4
@@ -206,7 +206,9 @@ def test_a_store_that_hangs_is_not_waited_for(
 def test_a_store_where_nobody_listens_is_not_waited_for(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal.db") as journal:
         said = taken_over(journal, Store(uri="http://127.0.0.1:9", artifacts=None), KEYS)
-    assert said.startswith("The run goes on without a store; the journal keeps the results. The ")
+    assert said.startswith(
+        "The run continues without a store; the results are in the journal. The "
+    )
     assert "\n" not in said
 
 

@@ -600,7 +600,9 @@ def test_a_damaged_file_is_no_result(
     writer.publish(KEY, FILES)
     (file,) = (store.out / "artifacts").rglob("results.parquet")
     file.write_bytes(b"resultz")
-    with pytest.raises(StoreUnavailable, match=r"results\.parquet .* not the file .* published"):
+    with pytest.raises(
+        StoreUnavailable, match=r"results\.parquet .* differs from the published file"
+    ):
         _fetched(store.uri, tmp_path / "into")
 
 

@@ -130,4 +130,4 @@ def test_bf16_gives_what_float32_gives_but_for_rounding() -> None:
 
 def test_it_is_not_recorded() -> None:
     engine = LocalEngine(build_model(model("reinforce")), training(5), "cpu", is_recorded=True)
-    assert engine.how_steps_run == "eagerly: HardAttention draws anew as it trains"
+    assert engine.how_steps_run == "eagerly: HardAttention draws random numbers during training"

@@ -48,7 +48,9 @@ def _put(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *packed: bytes) ->
     "task", [FashionMnistFull(784), Cifar10(1_024), TinyImagenet(4_096)], ids=lambda t: t.name
 )
 def test_what_was_not_fetched_is_refused_with_the_command(task: Task) -> None:
-    with pytest.raises(TaskError, match=f"is missing; `bakeoff data fetch {task.name}` brings it"):
+    with pytest.raises(
+        TaskError, match=f"is missing; `bakeoff data fetch {task.name}` downloads it"
+    ):
         task.training_batch(0, 1, seed=0)
 
 

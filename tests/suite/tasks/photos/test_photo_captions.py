@@ -206,9 +206,9 @@ def test_a_long_caption_is_cut_where_it_is_asked_for_and_whole_where_it_judges(p
 def test_what_was_not_fetched_is_refused_with_the_command(put: Put, kind: Kind) -> None:
     name = kind.source.name
     assert is_absent(kind.source)
-    with pytest.raises(TaskError, match=f"is missing; `bakeoff data fetch {name}` brings it"):
+    with pytest.raises(TaskError, match=f"is missing; `bakeoff data fetch {name}` downloads it"):
         kind(LENGTH).training_batch(0, 1, seed=0)
-    with pytest.raises(TaskError, match=f"is missing; `bakeoff data fetch {name}` brings it"):
+    with pytest.raises(TaskError, match=f"is missing; `bakeoff data fetch {name}` downloads it"):
         next(kind(LENGTH).held_out("test", 1))
 
 

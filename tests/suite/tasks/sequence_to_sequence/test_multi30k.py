@@ -149,7 +149,7 @@ def test_each_file_is_checked(put: Put, archives: list[bytes]) -> None:
         refuse_damaged(source)
     last.unlink()
     assert not is_absent(source)  # the set exists, but one of its parts is invalid
-    with pytest.raises(TaskError, match="missing; `bakeoff data fetch multi30k` brings it"):
+    with pytest.raises(TaskError, match="missing; `bakeoff data fetch multi30k` downloads it"):
         read_captions()
     for each in source.files[:-1]:
         data_files.path_of(each).unlink()
