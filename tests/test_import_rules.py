@@ -28,7 +28,7 @@ from bakeoff import Ablation, Claim, Model, Scale, vary
 """
 HELP = """
 sys.argv = ["bakeoff", "--help"]
-try: __import__("bakeoff.suite.cli").cli.main()
+try: __import__("bakeoff.suite.cli").suite.cli.main()
 except SystemExit as end: assert not end.code, end.code
 """
 TRIAL = """

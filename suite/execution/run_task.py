@@ -391,7 +391,7 @@ def _refuse_missing_parameters(module: nn.Module, task: Task, batch: Batch) -> N
             continue
         what, why = _described(tensor), f"{task.name} has more than one input"
         if name.endswith("mask"):
-            what = "[batch, time], True where a real token stands"
+            what = "[batch, time], True at real tokens"
             why = f"the sequences of {task.name} differ in length and are padded"
         raise ModuleError(f"the module {type(module).__name__} must take {name}=, {what}: {why}")
 

@@ -103,7 +103,7 @@ def test_a_commit_and_a_device_of_one_store(
 REFUSED = {
     "a store with itself": (("out", "./out"), 2, ["both are store out"]),
     "nothing recorded": (("out", "nobody"), 2, ["'nobody'", "commits aaaa00000000 (", "("]),
-    "a folder that is not there": (("out", "no/such"), 2, ["'no/such': no output folder"]),
+    "a folder that is not there": (("out", "no/such"), 2, ["'no/such': there is no output folder"]),
     "one name": (("out",), 2, ["--compare"]),
     "a bare folder": (("out", "file:///etc"), 3, ["plain files are refused"]),
 }

@@ -88,7 +88,7 @@ def test_other_trials_keep_their_ids() -> None:
 
 
 def test_floors_without_a_score_are_refused() -> None:
-    with pytest.raises(SpecError, match=r"^ABLATION: probes: 'floors' is shown with a score;"):
+    with pytest.raises(SpecError, match=r"^ABLATION: probes: 'floors' is shown beside a score;"):
         plan(make_ablation(probes=["floors", "parameters"]))
 
 

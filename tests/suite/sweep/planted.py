@@ -222,9 +222,9 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
             "DELETE FROM results WHERE trial_id = (SELECT trial_id FROM results LIMIT 1)"
         ),
         "is in the store, not in the journal",
-        "results.parquet of the store is not what",
-        "curves.parquet of the store is not what",
-        "journal.jsonl.gz of the store is not what",
+        "results.parquet of the store differs from the journal",
+        "curves.parquet of the store differs from the journal",
+        "journal.jsonl.gz of the store differs from the journal",
     ),
     "a row of the journal altered": (alter_row, "was altered: its SHA-256 differs"),
     "a row of the journal garbled": (

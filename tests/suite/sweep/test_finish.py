@@ -174,7 +174,7 @@ def test_without_a_store_a_folder_of_reports_that_is_none_is_told_and_made_later
     said = " ".join(capsys.readouterr().err.split())
     assert f"The reports cannot be written to {reports}: " in said
     assert "all results are safe, and the same command makes the reports." in said
-    assert f"the results are in {work.out / 'journal.db'}" in said
+    assert f"The results are in {work.out / 'journal.db'}" in said
     assert reports.read_text() == "in the way"
     reports.unlink()
     assert exit_code(work, file) == DONE

@@ -125,7 +125,7 @@ def refuse_more_than_one_file(done: subprocess.CompletedProcess[str], out: Path)
     """Check the message that there is no store and no report, and that only the journal is left."""
     said = " ".join(done.stderr.split())
     assert "MLflow is not installed here" in said
-    assert f"the results are in {out / 'journal.db'}" in said
+    assert f"The results are in {out / 'journal.db'}" in said
     assert "There is no report" in said
     assert "Traceback" not in done.stderr
     assert sorted(path.name for path in out.iterdir()) == ["driver.lock", "journal.db"]

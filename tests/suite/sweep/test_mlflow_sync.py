@@ -529,7 +529,7 @@ def test_a_refused_result_keeps_no_other_back_and_is_brought_by_the_next_run(
         writer, trouble = sync.close()
     assert {trial_id for trial_id, _ in store.results} == trial_ids - {store.refused}
     assert writer is not None  # the report is still made
-    assert trouble.startswith("The store rejected results (1; the journal")
+    assert trouble.startswith("The store rejected results (1; they are in the journal). ")
     assert "a parameter is too long" in trouble
     store.refused = ""
     with running(store) as (_, sync, _):
