@@ -231,8 +231,12 @@ def test_the_section_comes_first_and_has_all_tables(held: Page) -> None:
 def test_the_coverage_that_is_said_is_the_one_that_was_measured() -> None:
     """Compare with the minimum and maximum of the table in docs/statistics.md."""
     documented = Path(reports.__file__).resolve().parents[1] / "docs" / "statistics.md"
-    _, _, table = documented.read_text().partition("Nominal 95 % intervals contained the true value")
-    rows = [row for row in table.partition("The intervals are")[0].splitlines() if row.count("|") == 6]
+    _, _, table = documented.read_text().partition(
+        "Nominal 95 % intervals contained the true value"
+    )
+    rows = [
+        row for row in table.partition("The intervals are")[0].splitlines() if row.count("|") == 6
+    ]
     shares = [
         int(n) for row in rows[2:] for n in re.findall(r"(\d+) %(?= \|)", row.split("|", 2)[2])
     ]

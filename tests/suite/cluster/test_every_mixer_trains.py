@@ -57,8 +57,12 @@ def assert_all_train(executor, table: Plan, tasks: list[str]) -> None:
     assert [(r.status, r.reason) for r in results if r.status is not Status.OK] == []
 
 
-def test_for_a_few_steps(tmp_path: Path) -> None:
-    tasks = ["shakespeare_characters", "fashion_mnist_patches"]
+@pytest.mark.parametrize(
+    "task",
+    ["fashion_mnist_patches", pytest.param("shakespeare_characters", marks=pytest.mark.battery)],
+)
+def test_for_a_few_steps(task: str, tmp_path: Path) -> None:
+    tasks = [task]
     settings = ExecutorSettings(checkpoints=Checkpoints(folder=tmp_path / "none"))
     assert_all_train(InlineExecutor(settings), planned(tmp_path, tasks, TINY), tasks)
 

@@ -303,6 +303,7 @@ def test_a_rebuilt_journal_knows_what_the_old_one_knew(tmp_path: Path) -> None:
     assert found.changes == ("seeds 3 -> 5, after results were seen",)
 
 
+@pytest.mark.usefixtures("kept_servers")
 def test_reports_from_the_store_know_it(tmp_path: Path) -> None:
     """Read the registration after a run, and after a second one with an edited claim."""
     work = Workplace(tmp_path)
