@@ -142,7 +142,7 @@ def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> str:
     """
     names = sorted(allowed)
     hint = did_you_mean(name, names)
-    if hint and len(names) > _MOST_ALLOWED:
+    if hint and len(names) > _MOST_ALLOWED and kind != "probe":  # no page lists probes
         where = _LISTED.get(kind, "docs/catalogue.md lists")
         return f"no {kind} {name!r}{hint} {where} all {len(names)}."
     return f"no {kind} {name!r}{hint or '.'} Allowed: {', '.join(names) or 'none'}."
