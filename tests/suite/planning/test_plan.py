@@ -263,7 +263,7 @@ scales = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scales, scales, st.sampled_from(sorted(MIXERS)), st.sampled_from(sorted(MIXERS)))
 def test_only_the_same_models_and_settings_share_an_id(
     a: dict[str, Any], b: dict[str, Any], mixer_a: str, mixer_b: str

@@ -370,10 +370,10 @@ def test_whatever_fails_an_old_one_can_be_loaded(
 def test_whatever_fails_the_training_ends_with_the_same_numbers(
     is_for_good: bool, kept: Path, tmp_path: Path, undisturbed: Said, monkeypatch
 ) -> None:
-    """Fail at every ninth operation of a training that saves two more."""
+    """Fail at every fifth operation of a training that saves two more."""
     errors = itertools.cycle(ERRORS.values())
     num_remarks = 0
-    for at in range(is_for_good, 10_000, 9):
+    for at in range(is_for_good, 10_000, 5):
         folder, clock = tmp_path / str(at), Clock()
         shutil.copytree(kept, folder)
         failing = Failing(at, next(errors), is_for_good)

@@ -26,7 +26,7 @@ NESTS = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=30)  # files may be slow on a busy machine
+@settings(deadline=None)  # files may be slow on a busy machine
 @given(nest=NESTS)
 def test_any_nest_comes_back(nest: object, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("nest") / "kept"
