@@ -152,7 +152,7 @@ def mixer_class(name: str) -> type[Mixer]:
         ModelError: The name is unknown, its module fails to import, or the class is not a mixer.
     """
     mixer = importlib.import_module("bakeoff.models.mixer").Mixer
-    found: type[Mixer] = _resolve("mixer", MIXERS, name, mixer)
+    found: type[Mixer] = class_named("mixer", MIXERS, name, mixer)
     return found
 
 
@@ -181,7 +181,7 @@ def position_class(name: str) -> type[Position] | type[RelativePosition]:
     """Import and return the class of a position encoding, absolute or relative."""
     absolute = importlib.import_module("bakeoff.models.positions.absolute").Position
     relative = importlib.import_module("bakeoff.models.positions.relative").RelativePosition
-    found: type[Position] | type[RelativePosition] = _resolve(
+    found: type[Position] | type[RelativePosition] = class_named(
         "position", POSITIONS, name, absolute, relative
     )
     return found
@@ -198,7 +198,7 @@ def architecture_class(name: str) -> type[Architecture]:
     """Import and return the class of an architecture, a shipped one or a user's own."""
     architecture = importlib.import_module("bakeoff.models.architecture").Architecture
     table = BARE_ARCHITECTURES if name in BARE_ARCHITECTURES else ARCHITECTURES
-    found: type[Architecture] = _resolve("architecture", table, name, architecture)
+    found: type[Architecture] = class_named("architecture", table, name, architecture)
     return found
 
 
@@ -340,8 +340,19 @@ def build_shapes(spec: ModelSpec) -> Architecture:
             return build_model(spec)
 
 
-def _resolve(kind: str, table: Mapping[str, str], name: str, *bases: type[Any]) -> Any:
-    """Return the class for a name of `table` or for ``package.module:Class``."""
+def class_named(kind: str, table: Mapping[str, str], name: str, *bases: type[Any]) -> Any:
+    """Return the class for a name of `table` or for ``package.module:Class``.
+
+    Args:
+        kind: The kind of class in the error message, for example ``mixer``.
+        table: The shipped classes.
+        name: The name of the class.
+        bases: The class must be a subclass of one of these.
+
+    Raises:
+        ModelError: The name is unknown, its module fails to import, or the class has another base
+            or is abstract.
+    """
     if name not in table and ":" not in name:
         near = did_you_mean(name, table)
         lists = kind in ("mixer", "architecture")

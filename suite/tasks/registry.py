@@ -8,7 +8,10 @@ from __future__ import annotations
 from pkgutil import resolve_name
 
 from bakeoff.suite.errors import unknown_name
+from bakeoff.suite.spec.own_data import is_own_data
 from bakeoff.suite.tasks.data_files import refuse_damaged
+from bakeoff.suite.tasks.own.classes import own_task
+from bakeoff.suite.tasks.own.data import own_data_task
 from bakeoff.suite.tasks.task import DataSource, Task, TaskError
 
 TASKS: dict[str, str] = {
@@ -108,11 +111,22 @@ TASKS: dict[str, str] = {
 def task_class(name: str) -> type[Task]:
     """Return the class of a task.
 
+    Args:
+        name: A key of `TASKS`; the user's own class, as ``my_task:MyTask``; or own data, as
+            ``TextFile("my.txt")``.
+
     Raises:
-        TaskError: if no task has that name.
+        TaskError: if no task has that name, or if the user's class or data do not make a task.
     """
+    if is_own_data(name):
+        return own_data_task(name)
+    if ":" in name:
+        return own_task(name, TASKS)
     if name not in TASKS:
-        raise TaskError(unknown_name("task", name, TASKS))
+        raise TaskError(
+            unknown_name("task", name, TASKS)
+            + " Your own is written module:Class, own data as Table(...) or TextFile(...)."
+        )
     found: type[Task] = resolve_name(TASKS[name])
     return found
 

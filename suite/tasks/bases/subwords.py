@@ -34,6 +34,7 @@ class Subwords:
     """
 
     def __init__(self, characters: str, merges: Sequence[tuple[str, str]]) -> None:
+        self.characters, self.merges = characters, tuple(merges)
         texts = (*characters, *("".join(merge) for merge in merges))
         self._texts = ("", "", "", _SHOWN_UNKNOWN, *texts)
         self._symbols = {text: symbol for symbol, text in enumerate(texts, _NUM_SPECIAL)}

@@ -1,0 +1,255 @@
+"""Data of the user's own, named by their file: text, tables, pairs, arrays, images.
+
+An object of these classes stands wherever the name of a shipped task stands. A trial records it as
+the text that makes it, its spelling, so that every process can make the same task from the same
+file. `bakeoff.suite.tasks.own` reads the files.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from bakeoff.suite.errors import unknown_name
+from bakeoff.suite.spec.fields import FrozenSpec, SpecError, printed
+
+Symbols = Literal["words", "characters", "bytes", "subwords"]
+_FilePath = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(printed)]
+_Column = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(printed)]
+_Columns = Annotated[
+    Sequence[_Column],
+    Field(min_length=1, max_length=4096),
+    AfterValidator(lambda names: tuple(dict.fromkeys(names))),
+]
+_Vocabulary = Annotated[int, Field(ge=16, le=65_536)]
+_NAME = r"^[a-z][a-z0-9_]{0,63}$"
+
+
+class OwnData(FrozenSpec):
+    """Data of the user's own, as a task.
+
+    Attributes:
+        path: The file or folder. A relative path is looked for in the folder of the ablation's file
+            first, then in the current folder.
+        name: The name in tables and records: lower-case letters, digits and underscores; by default
+            it is made from the name of the file.
+    """
+
+    path: _FilePath
+    name: Annotated[str, Field(pattern=_NAME)] | None = None
+
+    def __init__(self, path: object, **fields: Any) -> None:
+        super().__init__(**{"path": str(path) if isinstance(path, PurePath) else path, **fields})
+
+    @property
+    def short_name(self) -> str:
+        """The name in tables and records."""
+        if self.name is not None:
+            return self.name
+        stem = PurePath(self.path).name.partition(".")[0].lower()
+        words = re.sub(r"[^a-z0-9]+", "_", stem).strip("_")[:60] or "data"
+        return words if words[0].isalpha() else f"data_{words}"
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The fields that determine the task, besides the content of the file."""
+        return self.model_dump(exclude={"path", "name"})
+
+    def __str__(self) -> str:
+        """Return the text that makes an equal object, with the fields that are set."""
+        given = self.model_dump(exclude={"path"}, exclude_defaults=True)
+        several = {k: list(v) if isinstance(v, tuple) else v for k, v in given.items()}
+        fields = (f", {name}={_quoted(value)}" for name, value in several.items())
+        return f"{type(self).__name__}({_quoted(self.path)}{''.join(fields)})"
+
+
+def _quoted(value: object) -> str:
+    if isinstance(value, str | list):
+        return json.dumps(value, ensure_ascii=False)
+    return repr(value)
+
+
+class TextFile(OwnData):
+    """A text whose next symbol is predicted; the task of a language model.
+
+    The first 80 % of the text are for training, the next 10 % for validation, the last 10 % for
+    the test.
+
+    Attributes:
+        symbols: What is predicted: ``characters``, ``bytes``, or ``subwords``, which are learnt by
+            byte-pair encoding from the training part.
+        vocabulary: The number of subwords, with single characters.
+    """
+
+    symbols: Literal["characters", "bytes", "subwords"] = "characters"
+    vocabulary: _Vocabulary = 4_000
+
+
+class _Rows(OwnData):
+    """Rows with named columns.
+
+    Attributes:
+        text: The column with the text to classify.
+        label: The column with the class.
+        features: The columns with numbers, in place of `text`.
+        target: The column with the number to predict, in place of `label`.
+        split: The column that says for each row ``train``, ``validation`` or ``test``. By default
+            7 of 10 rows are for training, 1 for validation and 2 for the test, by a hash of the
+            text or the features, so that equal rows are on one side.
+        symbols: What a model reads of a text: ``words``, ``characters``, ``bytes`` or
+            ``subwords``.
+        vocabulary: The number of words or subwords, the most frequent of the training part.
+    """
+
+    text: _Column | None = None
+    label: _Column | None = None
+    features: _Columns | None = None
+    target: _Column | None = None
+    split: _Column | None = None
+    symbols: Symbols = "words"
+    vocabulary: _Vocabulary = 8_192
+
+    @model_validator(mode="after")
+    def _has_input_and_answer(self) -> _Rows:
+        if (self.text is None) == (self.features is None):
+            raise ValueError("give either text=COLUMN or features=[COLUMN, ...]")
+        if (self.label is None) == (self.target is None):
+            raise ValueError("give either label=COLUMN, a class, or target=COLUMN, a number")
+        named = [self.text, *(self.features or ()), self.label, self.target, self.split]
+        columns = [name for name in named if name is not None]
+        for name in columns:
+            if columns.count(name) > 1:
+                raise ValueError(f"the column {name!r} has two parts")
+        return self
+
+
+class Table(_Rows):
+    """A table with a text or numbers, and a class or a number to predict, in each row.
+
+    The file is CSV (``.csv``, ``.tsv``), Parquet (``.parquet``) or JSON lines (``.jsonl``).
+
+    Attributes:
+        separator: The character between the columns of a CSV file; by default a tab in ``.tsv``
+            and a comma in others.
+        encoding: The encoding of a CSV file or of JSON lines.
+    """
+
+    separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
+    encoding: Annotated[str, Field(min_length=1, max_length=32)] = "utf-8"
+
+
+class SavedDataset(_Rows):
+    """A folder that `save_to_disk` of Hugging Face `datasets` wrote, read as a table.
+
+    The splits of a `DatasetDict` are used if they are named ``train``, ``validation`` and ``test``.
+    """
+
+
+class Pairs(OwnData):
+    """Pairs of sentences to translate, one pair in each row of a CSV, TSV, Parquet or JSON file.
+
+    Attributes:
+        source: The column with the sentence to translate.
+        target: The column with its translation.
+        split: The column that says for each row ``train``, ``validation`` or ``test``; by default
+            by a hash of the source, as for `Table`.
+        vocabulary: The number of subwords of both languages together.
+        separator: As for `Table`.
+        encoding: As for `Table`.
+    """
+
+    source: _Column
+    target: _Column
+    split: _Column | None = None
+    vocabulary: _Vocabulary = 4_000
+    separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
+    encoding: Annotated[str, Field(min_length=1, max_length=32)] = "utf-8"
+
+
+class Arrays(OwnData):
+    """Arrays in an ``.npz`` file: sequences or images, and a class, numbers or symbols for each.
+
+    Attributes:
+        inputs: The array of the inputs: whole numbers `[examples, time]` are tokens, floats
+            `[examples, time]` or `[examples, time, size]` are vectors; whole numbers from 0 to 255
+            `[examples, rows, columns]` or `[examples, rows, columns, channels]` with 1 or 3
+            channels are images.
+        targets: The array of the answers: whole numbers `[examples]` are classes, floats
+            `[examples]` are numbers to predict, whole numbers `[examples, time]` are a symbol for
+            each token, -100 where none is asked for.
+        split: The array with 0 for training, 1 for validation, 2 for the test; by default by a hash
+            of the input, as for `Table`.
+    """
+
+    inputs: _Column = "inputs"
+    targets: _Column = "targets"
+    split: _Column | None = None
+
+
+class ImageFolder(OwnData):
+    """A folder with one folder of images for each class.
+
+    If the folder holds folders ``train`` and ``test`` (and ``validation`` or ``val``) that hold the
+    folders of the classes, they are the splits. Otherwise the splits are by a hash of the pixels,
+    as for `Table`.
+
+    Attributes:
+        size: The number of rows and columns that each image is scaled to.
+        is_grey: Whether images are read with one channel in place of three.
+    """
+
+    size: Annotated[int, Field(ge=4, le=512)] = 32
+    is_grey: bool = False
+
+
+KINDS: Mapping[str, type[OwnData]] = {
+    kind.__name__: kind for kind in (TextFile, Table, SavedDataset, Pairs, Arrays, ImageFolder)
+}
+_CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(.*\)\s*", re.DOTALL)
+
+
+def is_own_data(name: str) -> bool:
+    """Return True if the text has the form of own data, as ``TextFile("my.txt")``."""
+    return _CALL.fullmatch(name) is not None
+
+
+def own_data(spelling: str) -> OwnData:
+    """Return the object that a text makes, as ``Table("my.csv", text="review", label="stars")``.
+
+    Raises:
+        SpecError: If the text is not such a call, or a field has a value that is not allowed.
+    """
+    found = _CALL.fullmatch(spelling)
+    assert found, "`is_own_data` is asked first"
+    kind = KINDS.get(found[1])
+    if kind is None:
+        raise SpecError(unknown_name("kind of data", found[1], KINDS))
+    try:
+        call = ast.parse(spelling.strip(), mode="eval").body
+        assert isinstance(call, ast.Call), "the pattern has the form of a call"
+        places = [ast.literal_eval(each) for each in call.args]
+        fields = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+    except (SyntaxError, ValueError, AssertionError):
+        raise SpecError(
+            f"{spelling}: write the path and the fields as in Python, with texts in quotes: "
+            'Table("my.csv", text="review", label="stars").'
+        ) from None
+    if len(places) != 1:
+        raise SpecError(f"{spelling}: give the path first, then the fields by name.")
+    return kind(places[0], **fields)
+
+
+def task_spelled(task: object) -> object:
+    """Return the text that stands for a task in a trial; another value unchanged."""
+    return str(task) if isinstance(task, OwnData) else task
+
+
+def task_label(name: str) -> str:
+    """Return the name of a task in tables and records."""
+    return own_data(name).short_name if is_own_data(name) else name

@@ -1,0 +1,64 @@
+"""Read text files in parts, and divide examples into splits."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bakeoff.suite.tasks.task import TaskError
+
+TRAINING, VALIDATION, TEST = 0, 1, 2
+_NUM_PARTS, _TEST_PARTS, _VALIDATION_PART = 10, (0, 1), 2
+_BYTES_AT_ONCE = 1 << 22
+
+
+def text_parts(path: Path, encoding: str = "utf-8") -> Iterator[str]:
+    """Yield the text of a file in parts of a few megabytes, without a byte order mark.
+
+    Each end of a line becomes one line feed.
+
+    Raises:
+        TaskError: if the file is not text in that encoding; the message names the first wrong byte.
+    """
+    try:
+        with path.open(encoding="utf-8-sig" if encoding == "utf-8" else encoding) as file:
+            while part := file.read(_BYTES_AT_ONCE):
+                yield part
+    except UnicodeError:
+        raise TaskError(f"{path} is not {encoding}: {_first_wrong(path, encoding)}") from None
+
+
+def _first_wrong(path: Path, encoding: str) -> str:
+    """Return where the first byte is that the encoding does not allow."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    num_bytes, line = 0, 1
+    with path.open("rb") as file:
+        while part := file.read(_BYTES_AT_ONCE):
+            waiting = len(decoder.getstate()[0])
+            try:
+                decoder.decode(part)
+            except UnicodeDecodeError as error:
+                place = num_bytes - waiting + error.start
+                line += part[: max(0, error.start - waiting)].count(b"\n")
+                return f"byte {place + 1}, in line {line}, is {error.object[error.start]:#04x}"
+            num_bytes += len(part)
+            line += part.count(b"\n")
+    return "it ends in the middle of a character"
+
+
+def split_by_hash(contents: Iterable[bytes]) -> NDArray[np.uint8]:
+    """Return the split of each example: of ten parts seven train, one validates, two test.
+
+    Equal contents have the same split.
+    """
+    digests = (hashlib.blake2b(content, digest_size=8).digest() for content in contents)
+    parts = np.frombuffer(b"".join(digests), dtype=">u8") % _NUM_PARTS
+    found = np.full(len(parts), TRAINING, dtype=np.uint8)
+    found[np.isin(parts, _TEST_PARTS)] = TEST
+    found[parts == _VALIDATION_PART] = VALIDATION
+    return found
