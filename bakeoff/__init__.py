@@ -17,15 +17,29 @@ if TYPE_CHECKING:
     from bakeoff.suite.errors import NotRecorded
     from bakeoff.suite.execution.run_task import run_task
     from bakeoff.suite.spec import Ablation, Claim, Model, Recipe, Scale, ScalingLaw, vary
+    from bakeoff.suite.spec.own_data import (
+        Arrays,
+        ImageFolder,
+        Pairs,
+        SavedDataset,
+        Table,
+        TextFile,
+    )
 
 __all__ = [
     "Ablation",
+    "Arrays",
     "Claim",
+    "ImageFolder",
     "Model",
     "NotRecorded",
+    "Pairs",
     "Recipe",
+    "SavedDataset",
     "Scale",
     "ScalingLaw",
+    "Table",
+    "TextFile",
     "plan",
     "run",
     "run_task",
@@ -36,6 +50,10 @@ _HOMES = {
     **dict.fromkeys(
         ("Ablation", "Claim", "Model", "Recipe", "Scale", "ScalingLaw", "vary"),
         "bakeoff.suite.spec",
+    ),
+    **dict.fromkeys(
+        ("Arrays", "ImageFolder", "Pairs", "SavedDataset", "Table", "TextFile"),
+        "bakeoff.suite.spec.own_data",
     ),
     **dict.fromkeys(("plan", "run"), "bakeoff.suite.commands.from_python"),
     "NotRecorded": "bakeoff.suite.errors",

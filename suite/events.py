@@ -9,6 +9,7 @@ from typing import Protocol
 
 from bakeoff.suite.errors import MOST_OF_A_REASON, UnavailableError, one_line, writable
 from bakeoff.suite.schema import Measurement, Point, Provenance, Resources, Result, Sample, Trial
+from bakeoff.suite.schema.task_names import is_own_class
 
 Assignments = Sequence[tuple[Trial, Resources]]
 SECONDS_BETWEEN = 300.0
@@ -172,6 +173,7 @@ def runs_own_code(trial: Trial) -> bool:
     Such a class may change anything in its process.
     """
     is_own = any(subject.is_own for subject in trial.subjects)
+    is_own = is_own or is_own_class(trial.task) or is_own_class(trial.probe)
     return is_own or any(map(runs_own_code, trial.parents.values()))
 
 
@@ -202,11 +204,20 @@ class PlannedCode:
         digests: The SHA-256 of each other file that the classes declare, by its path. These files
             are read from their original location, so a trial checks them before and after.
         folders: The user's folders, which are not on the import path of a trial.
+        data: The absolute path and the SHA-256 of the user's own data, by the text that makes them.
     """
 
     modules: Mapping[str, PlannedModule] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
+    data: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def code_for(trial: Trial, code: PlannedCode | None) -> PlannedCode | None:
+    """Return what of the user's code and data a trial needs, or None if it needs nothing."""
+    if code is None or runs_own_code(trial):
+        return code
+    return PlannedCode(data=code.data) if trial.has_own_data else None
 
 
 class Unavailable(UnavailableError):

@@ -14,16 +14,23 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from bakeoff.models.model_spec import content_hash
 from bakeoff.suite.errors import QUIET
 from bakeoff.suite.places import PACKAGE
-from bakeoff.suite.planning.own_modules import own_files, own_packages, refuse_unplanned
+from bakeoff.suite.planning.own_modules import (
+    own_data_of,
+    own_files,
+    own_packages,
+    refuse_unplanned,
+)
 from bakeoff.suite.provenance import COMMIT, commit
 from bakeoff.suite.schema import Plan
 from bakeoff.suite.spec import SpecError
+from bakeoff.suite.spec.own_data import own_data
+from bakeoff.suite.tasks.own.data import files_of
 
 _MOST_BYTES = 100 * 1024**2  # limit of one request to the dashboard of Ray 2.60
 _NEVER = frozenset({"__pycache__", "venv", "node_modules"})
@@ -112,6 +119,22 @@ def _contents(plans: Sequence[Plan]) -> Iterator[tuple[str, Path]]:
             for file in _files(folder):
                 yield f"{name}/{file.relative_to(folder)}", file
     yield from ((place, file) for place, (file, _) in own_files(plans).items())
+    for spelling, (path, _) in own_data_of(plans).items():
+        yield from _own_data(spelling, path)
+
+
+def _own_data(spelling: str, path: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the files of own data with a relative path; an absolute one must exist on all nodes."""
+    written = PurePath(own_data(spelling).path)
+    if written.is_absolute() or written.parts[:1] == ("~",):
+        return
+    if ".." in written.parts:
+        raise SpecError(
+            f"{spelling}: data that are sent to a cluster must be in the folder of the ablation or "
+            "below; or give the absolute path of a file that all nodes see."
+        )
+    for file in files_of(spelling):
+        yield str(written / os.path.relpath(file, path)), file
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -136,5 +159,6 @@ def _refuse_too_large(wanted: dict[str, Path]) -> None:
         raise SpecError(
             f"{largest}: your own files take {sum(sizes.values()) / 2**20:.0f} MiB, this one to "
             f"{sizes[largest] / 2**20:.0f}; at most {_MOST_BYTES // 2**20} MiB can be sent with a "
-            "sweep. Move data out of the folder of your package."
+            "sweep. Move data out of the folder of your package, or give the absolute path of a "
+            "file that all nodes see."
         )

@@ -34,7 +34,7 @@ from bakeoff.suite.events import (
     Finished,
     Progressed,
     Started,
-    runs_own_code,
+    code_for,
 )
 from bakeoff.suite.execution.output import with_left_output
 from bakeoff.suite.provenance import provenance
@@ -61,7 +61,7 @@ def run_trial_of_workers(
     absolute = replace(checkpoints, folder=checkpoints.folder.resolve())
     mailbox = ray.remote(num_cpus=0)(Mailbox).remote()
     import_paths = tuple(str(Path(path).resolve()) for path in sys.path)
-    code = settings.code if runs_own_code(trial) else None
+    code = code_for(trial, settings.code)
     config = WorkerConfig(trial, resources, place, absolute, import_paths, mailbox, code)
     trainer, events = _TrainerThread(config), _NewEvents(trial.trial_id)
     trainer.start()

@@ -20,7 +20,7 @@ from bakeoff.suite.cluster.capacity import accelerator
 from bakeoff.suite.cluster.nodes import TIMING, live_nodes
 from bakeoff.suite.cluster.ray_private import end_process_after_this_task
 from bakeoff.suite.cluster.trial_queue import TrialAttempt
-from bakeoff.suite.events import Event, ExecutorSettings, Remarked, runs_own_code
+from bakeoff.suite.events import Event, ExecutorSettings, Remarked, code_for, runs_own_code
 from bakeoff.suite.schema import Resources, Trial
 from bakeoff.suite.stopping import TrainingStopped
 
@@ -103,8 +103,8 @@ def _stream_trial(
     from bakeoff.suite.timeouts import limited
     from bakeoff.suite.training.checkpoint import checkpointer_for
 
-    if runs_own_code(trial):
-        import_only(settings.code)
+    if code := code_for(trial, settings.code):
+        import_only(code)
     if not resources.num_gpus:  # Ray makes them visible to every process
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     checkpointer = checkpointer_for(trial, settings.checkpoints)

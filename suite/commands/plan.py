@@ -19,8 +19,18 @@ from bakeoff.suite.planning.gpu_specs import GpuSpec, gpu_spec
 from bakeoff.suite.planning.plan import plans_of
 from bakeoff.suite.planning.training_examination import remarks_on
 from bakeoff.suite.provenance import num_cpus
-from bakeoff.suite.schema import FAILURES, LEARNING_RATE, SEARCH, Cell, Plan, Price, Trial
+from bakeoff.suite.schema import (
+    FAILURES,
+    LEARNING_RATE,
+    MIXER_ALONE,
+    SEARCH,
+    Cell,
+    Plan,
+    Price,
+    Trial,
+)
 from bakeoff.suite.schema.old_labels import named_values
+from bakeoff.suite.schema.task_names import is_own_data
 from bakeoff.suite.sweep.pending import is_done
 from bakeoff.suite.tasks.data_files import is_absent
 from bakeoff.suite.tasks.registry import task_class
@@ -83,16 +93,23 @@ def _show_plan(
     for line in lines:
         columns = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
         print_line("  " + "  ".join((*columns, line[-1])))
-    for sentence in filter(None, (*said, *_missing_data(p))):
+    for sentence in filter(None, (*_own_data(p), *said, *_missing_data(p))):
         print_line(f"  {sentence}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
     print_line(f"{number_of(len(states), 'trial')}: {counts}; {_left(p, states, card, price)}")
     print()
 
 
+def _own_data(p: Plan) -> Iterator[str]:
+    """Yield what was found in each file of the user's own data."""
+    for task in dict.fromkeys(trial.task for trial in p.trials if is_own_data(trial.task)):
+        yield task_class(task).source.title
+
+
 def _missing_data(p: Plan) -> Iterator[str]:
     """Yield a sentence for each data set that has to be fetched before a run."""
-    sources = {task_class(task).source for task in p.about.data_sets}
+    tasks = {trial.task for trial in p.trials} - {MIXER_ALONE}
+    sources = {task_class(task).source for task in tasks}
     for name in sorted({source.name for source in sources if is_absent(source)}):
         yield f"the data set {name} is not downloaded yet; run `bakeoff data fetch {name}`"
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from bakeoff.suite.events import PlannedCode
+from bakeoff.suite.tasks.own.data import use_located
 
 
 class ChangedFile(RuntimeError):
@@ -31,6 +32,9 @@ def import_only(code: PlannedCode | None) -> None:
     """
     sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _PlannedFinder)]
     if code is None:
+        return
+    use_located(code.data)
+    if not code.modules:  # own data alone run no code, and this process may serve other trials
         return
     sys.meta_path.insert(0, _PlannedFinder(code))
     folders = {os.path.realpath(folder) for folder in code.folders}

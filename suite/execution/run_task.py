@@ -19,6 +19,7 @@ from bakeoff.models.interface import INPUTS
 from bakeoff.suite.errors import Diverged, exit_code_of, one_line
 from bakeoff.suite.schema import Point, Training
 from bakeoff.suite.spec import Recipe, Scale, SpecError
+from bakeoff.suite.spec.own_data import OwnData, task_spelled
 from bakeoff.suite.tasks.metrics import PlayedMetric
 from bakeoff.suite.tasks.registry import build_task, task_class
 from bakeoff.suite.tasks.task import Batch, Task
@@ -69,7 +70,7 @@ class TaskResult:
 def run_task(  # noqa: PLR0913  (people call it with options by name)
     module: nn.Module,
     *,
-    task: str,
+    task: str | OwnData,
     steps: int = 300,
     seed: int = 0,
     length: int | None = None,
@@ -193,7 +194,8 @@ def run_task(  # noqa: PLR0913  (people call it with options by name)
 
     Args:
         module: The module to train, with the inputs and outputs described above.
-        task: Name of a task; `bakeoff list --tasks` shows them.
+        task: Name of a task (`bakeoff list --tasks` shows them), own data such as
+            ``bakeoff.TextFile("my.txt")``, or the user's own class as ``my_task:MyTask``.
         steps: Training steps; 0 scores the module without training.
         seed: Seed of the order of the data; the module must be initialized already.
         length: Tokens per sequence; by default the length of the data, or else 64.
@@ -214,6 +216,7 @@ def run_task(  # noqa: PLR0913  (people call it with options by name)
         Diverged: If the loss or the score becomes NaN or infinite.
     """
     _refuse_no_module(module)
+    task = str(task_spelled(task))
     given = {"steps": steps, "length": length, "batch": batch, "learning_rate": learning_rate}
     scale = _scale(seed, recipe or Recipe(), {k: v for k, v in given.items() if v is not None})
     if scale.scheduled_sampling and (why := why_no_sampling(task_class(task))):

@@ -28,8 +28,8 @@ from bakeoff.suite.events import (
     Finished,
     PlannedCode,
     RunAgainEagerly,
+    code_for,
     eagerly_remark,
-    runs_own_code,
 )
 from bakeoff.suite.execution.fork_server import ForkedProcess, ForkServer, FreshProcess
 from bakeoff.suite.execution.output import appended_only, end_of, with_output
@@ -74,7 +74,7 @@ def run_in_subprocess(
     asked: dict[str, Any] = {
         "trial_seconds": trial_seconds,
         "checkpoints": checkpoints,
-        "code": code if runs_own_code(trial) else None,
+        "code": code_for(trial, code),
     }
     request = TrialRequest(trial=trial, resources=resources, **asked)
     is_stopped = is_stopped or threading.Event()

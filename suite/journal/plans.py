@@ -200,7 +200,7 @@ def parent_cells(plan: Plan) -> list[Cell]:
     return [
         Cell(
             variant=" and ".join(of_one),
-            task=parent.task,
+            task=parent.task_label,
             seed=parent.seed,
             probe=parent.probe,
             trial_id=trial_id,
@@ -213,7 +213,7 @@ def parent_cells(plan: Plan) -> list[Cell]:
 
 
 def _label(trial: Trial, cell: Cell) -> str:
-    where = cell.at or trial.task
+    where = cell.at or trial.task_label
     if not trial.subjects:
         return f"{trial.probe}, {where}"
     if len(trial.subjects) > 1:

@@ -11,7 +11,12 @@ from dataclasses import dataclass, replace
 from bakeoff.models import ModelSpec, architecture_class, position_class
 from bakeoff.models.model_spec import content_hash
 from bakeoff.suite.planning.knobs import Impossible
-from bakeoff.suite.planning.own_modules import architecture_version, mixer_version
+from bakeoff.suite.planning.own_modules import (
+    architecture_version,
+    mixer_version,
+    probe_version,
+    task_version,
+)
 from bakeoff.suite.planning.resolve import as_trained
 from bakeoff.suite.probes.probe import Probe, at_length
 from bakeoff.suite.probes.probe import probe as probe_named
@@ -26,6 +31,7 @@ from bakeoff.suite.schema import (
     Parallel,
     Trial,
 )
+from bakeoff.suite.schema.task_names import is_own_class, task_label
 from bakeoff.suite.tasks.registry import task_class
 from bakeoff.suite.tasks.task import Task
 from bakeoff.suite.training import loop as training
@@ -195,7 +201,7 @@ class _CellMaker:
         """Return the cell that the trial fills."""
         return Cell(
             variant=label,
-            task=trial.task,
+            task=trial.task_label,
             seed=trial.seed,
             probe=self.probe.name,
             trial_id=trial.trial_id,
@@ -210,7 +216,7 @@ class _CellMaker:
         first = next(found for found in self.group.table.values() if isinstance(found, Trial))
         return Cell(
             variant=label,
-            task=self.group.task,
+            task=task_label(self.group.task),
             seed=seed,
             probe=self.probe.name,
             trial_id=content_hash([*content, *filter(None, [self.group.at])]),
@@ -237,9 +243,10 @@ def _class_of(task: str) -> type[Task] | None:
 def _versions(
     probe: Probe, task_name: str, models: tuple[ModelSpec, ...], parallel: Parallel | None
 ) -> dict[str, int | str]:
-    versions: dict[str, int | str] = {f"probe {probe.name}": probe.version}
+    versions: dict[str, int | str] = {f"probe {probe.name}": probe_version(probe.name)}
     if task := _class_of(task_name):
-        versions[f"task {task.name}"] = task.version
+        named = task_name if is_own_class(task_name) else task.name
+        versions[f"task {named}"] = task_version(task_name)
         versions |= probe.definitions(task)
     for model in models:
         # The word "skeleton" is part of ids, so it stays.

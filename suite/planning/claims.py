@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 
 from bakeoff.models.model_spec import Knob
 from bakeoff.suite.errors import unknown_name
+from bakeoff.suite.planning.knobs import task_named
 from bakeoff.suite.planning.variants import Baseline, Variant, label_of
 from bakeoff.suite.probes.probe import probe
 from bakeoff.suite.schema import FLOORS, QUALITY, Cell, ClaimSpec, rests_on
 from bakeoff.suite.spec import Ablation, Axis, Claim, Model, Scale, SpecError
 from bakeoff.suite.spec.recipe import Recipe
-from bakeoff.suite.tasks.registry import TASKS, task_class
 
 HELD_OUT = "held out"  # in a side of a claim
 MIN_VALUES = 3  # values of an axis: two points lie on any curve
@@ -27,9 +27,7 @@ def with_floors(ablation: Ablation) -> Ablation:
         return ablation
     varied = (axis.values for axis in ablation.axes if axis.name == "task")
     tasks = {*ablation.tasks, *(str(value) for values in varied for value in values)}
-    # Unknown tasks raise an error later, with the axis that names them.
-    known = tasks & TASKS.keys()
-    if not any(rests_on(claim.metric, task_class(task).metric.name) for task in known):
+    if not any(rests_on(claim.metric, task_named(task).metric.name) for task in tasks):
         return ablation
     return ablation.model_copy(update={"probes": (*probes, FLOORS)})
 
@@ -195,8 +193,8 @@ def _refuse_few(axes: list[Axis], what: str, names: tuple[str, ...]) -> None:
 def _refuse_tasks(ablation: Ablation, axes: dict[str, Axis]) -> None:
     tasks = [str(v) for v in axes["task"].values] if "task" in axes else ablation.tasks
     for task in tasks:
-        if task in TASKS and task_class(task).metric.unit != "bit":
+        if task_named(task).metric.unit != "bit":
             raise SpecError(
-                f"scaling_law: {task} is scored by {task_class(task).metric.name}, and a law is "
+                f"scaling_law: {task} is scored by {task_named(task).metric.name}, and a law is "
                 "fitted to losses in bits."
             )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -25,9 +27,11 @@ from bakeoff.models.model_spec import (
     without_reading_knobs,
 )
 from bakeoff.models.registry import mixer_pattern
-from bakeoff.suite.errors import MOST_OF_A_REASON, unknown_name, words_of, writable
+from bakeoff.suite.errors import MOST_OF_A_REASON, UsageError, unknown_name, words_of, writable
 from bakeoff.suite.planning.loader import guarded
 from bakeoff.suite.planning.variants import Baseline, Variant
+from bakeoff.suite.probes.probe import Probe, probe
+from bakeoff.suite.schema.task_names import is_own_class
 from bakeoff.suite.spec import (
     MODEL_FIELDS,
     SWEEPS,
@@ -46,6 +50,7 @@ NOT_KNOBS = MODEL_FIELDS | set(Scale.model_fields) | {"task", WHOLE_MODEL, TEACH
 
 
 _Part = TypeVar("_Part", Mixer, Architecture)
+_Class = TypeVar("_Class")
 
 
 class Impossible(Exception):
@@ -129,7 +134,7 @@ def _loaded(kind: str, find: Callable[[str], type[_Part]], name: str) -> type[_P
     return part
 
 
-def _imported(kind: str, find: Callable[[str], type[_Part]], name: str) -> type[_Part]:
+def _imported(kind: str, find: Callable[[str], type[_Class]], name: str) -> type[_Class]:
     """Find a class in a user's module, whose import may raise any exception."""
     module = name.partition(":")[0]
     if module == "__main__":
@@ -138,11 +143,12 @@ def _imported(kind: str, find: Callable[[str], type[_Part]], name: str) -> type[
             "class into its own file, such as my_models.py, and name it "
             f"'my_models:{name.partition(':')[2]}'."
         )
+    _look_in_current_folder(module)
     try:
         is_loaded = module in sys.modules
         with nullcontext() if is_loaded else guarded(f"{kind} {name!r}"):
             return _found(find, name)
-    except (SpecError, KeyboardInterrupt):
+    except (UsageError, KeyboardInterrupt):
         raise
     except SystemExit as error:
         raise SpecError(f"{kind} {name!r}: its module ends the program ({error!r}).") from None
@@ -150,7 +156,16 @@ def _imported(kind: str, find: Callable[[str], type[_Part]], name: str) -> type[
         raise SpecError(f"{kind} {name!r} cannot be imported: {words_of(error)}.") from None
 
 
-def _found(find: Callable[[str], type[_Part]], name: str) -> type[_Part]:
+def _look_in_current_folder(module: str) -> None:
+    """Let Python find a module of the current folder, as `python` itself does; last of all."""
+    top, here = module.partition(".")[0], os.getcwd()
+    if here not in sys.path and "" not in sys.path and top not in sys.modules:
+        places = (os.path.join(here, top), os.path.join(here, f"{top}.py"))
+        if importlib.util.find_spec(top) is None and any(map(os.path.exists, places)):
+            sys.path.append(here)
+
+
+def _found(find: Callable[[str], type[_Class]], name: str) -> type[_Class]:
     try:
         return find(name)
     except ModelError as error:
@@ -264,12 +279,24 @@ def task_named(name: str) -> type[Task]:
     """Return the class of a task.
 
     Raises:
-        SpecError: If it is unknown; the message suggests similar names.
+        SpecError: If it is unknown (the message suggests similar names), or if the user's own class
+            or data do not make a task.
     """
     try:
-        return task_class(name)
+        return _imported("task", task_class, name) if is_own_class(name) else task_class(name)
     except TaskError as error:
         raise SpecError(str(error)) from None
+
+
+def probe_named(name: str) -> Probe:
+    """Return a probe.
+
+    Raises:
+        SpecError: If it is unknown, or if the user's own class is not a complete probe.
+    """
+    if is_own_class(name):
+        _imported("probe", lambda path: type(probe(path)), name)
+    return probe(name)
 
 
 def architectures_of(ablation: Ablation) -> tuple[str, ...]:

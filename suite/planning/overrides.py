@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from bakeoff.suite.errors import unknown_name
 from bakeoff.suite.planning.knobs import knob_types
 from bakeoff.suite.planning.loader import VALUE, LoadedAblation
 from bakeoff.suite.spec import MODEL_FIELDS, SWEEPS, Ablation, Model, Scale, SpecError, vary
+from bakeoff.suite.spec.own_data import task_spelled
 
 Setting = Knob | Sequence[Knob]
 _LISTS_OF_SCALE = SWEEPS - {"dims_length"}
@@ -39,6 +41,9 @@ _WORDS: Mapping[Any, str] = {
     NoneType: "none",
 }
 _TRUTHS = {"true": True, "false": False}
+_CALL = r"""[A-Za-z]\w*\((?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^()"'])*\)"""
+_DATA = re.compile(_CALL)
+_DATA_OR_WORD = re.compile(rf"({_CALL}|[^,]+)\s*(?:,\s*|$)")
 
 
 class Text(str):
@@ -67,6 +72,8 @@ def parsed(options: Sequence[str]) -> dict[str, tuple[Text, ...]]:
 
 def _split(option: str, values: str) -> tuple[Text, ...]:
     """Return the comma-separated values, with the quoting rules of CSV."""
+    if _DATA.match(values):  # own data, whose commas and quotes do not separate values
+        return tuple(Text(found.group(1).strip()) for found in _DATA_OR_WORD.finditer(values))
     try:
         lines = list(csv.reader([values], skipinitialspace=True, strict=True))
     except csv.Error:
@@ -139,6 +146,8 @@ def _changed(
             is_of_scale = name in Scale.model_fields and name not in model.sizes
             (of_scale if is_of_scale else of_model)[name] = several[0]
     before = ablation.scales[scale_name]  # type: ignore[index]
+    if "tasks" in of_ablation and before.tasks:
+        of_scale["tasks"] = None  # else the tasks of the scale would replace them again
     if of_scale:
         scale = Scale(**{**before.model_dump(exclude_unset=True), **of_scale})
         of_ablation["scales"] = {**ablation.scales, scale_name: scale}
@@ -160,6 +169,8 @@ def _values(name: str, given: Setting, hint: Any) -> tuple[Knob, ...]:
             raise SpecError(f"{name} is given {_text(value)} twice.")
     if not found:
         raise SpecError(f"{name} is given no value.")
+    if name in ("task", "tasks", "start"):
+        found = [task_spelled(value) for value in found]
     if name == "claim" and found != [None]:
         raise SpecError("claim can only be set to none; the ablation's file states it.")
     return tuple(found)

@@ -34,14 +34,20 @@ from bakeoff.models.model_spec import content_hash
 from bakeoff.models.registry import architecture_class, mixer_class, mixer_pattern
 from bakeoff.suite.events import PlannedCode, PlannedModule
 from bakeoff.suite.places import NAME, is_ours, program_folder
+from bakeoff.suite.probes.probe import probe
 from bakeoff.suite.schema import Plan
+from bakeoff.suite.schema.task_names import is_own_class, is_own_data
 from bakeoff.suite.spec import SpecError
+from bakeoff.suite.tasks.own.data import Located, located
+from bakeoff.suite.tasks.registry import task_class
 from bakeoff.suite.text import redact
 
 if TYPE_CHECKING:
     from bakeoff.models import Architecture, Mixer, ModelSpec
+    from bakeoff.suite.probes.probe import Probe
+    from bakeoff.suite.tasks.task import Task
 
-    Part = type[Mixer] | type[Architecture]
+    Part = type[Mixer] | type[Architecture] | type[Task] | type[Probe]
 
 _CLASS = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):[^\W\d]\w*")  # for example ``mine:Mixer``
 
@@ -415,6 +421,29 @@ def own_parts(plans: Iterable[Plan]) -> dict[str, Part]:
             found |= {mixer: mixer_class(mixer)} if ":" in mixer else {}
         if ":" in subject.architecture:
             found[subject.architecture] = architecture_class(subject.architecture)
+    trials = [trial for plan in plans for trial in plan.trials]
+    for name in dict.fromkeys(t.task for t in trials if is_own_class(t.task)):
+        found[name] = task_class(name)
+    for name in dict.fromkeys(t.probe for t in trials if is_own_class(t.probe)):
+        found[name] = type(probe(name))
+    return found
+
+
+def own_data_of(plans: Iterable[Plan]) -> dict[str, Located]:
+    """Return where the user's own data are that trials of some plans use, by their spelling.
+
+    Raises:
+        SpecError: If the data were changed after they had been planned.
+    """
+    found: dict[str, Located] = {}
+    for trial in (trial for plan in plans for trial in plan.trials if is_own_data(trial.task)):
+        place = found.setdefault(trial.task, located(trial.task))
+        if place.sha256 != trial.task_digest:
+            raise SpecError(
+                f"{trial.task}: {place.path} was changed after it had been planned, or two "
+                "ablations read different files under this name; run the same command again, or "
+                "one ablation at a time."
+            )
     return found
 
 
@@ -487,8 +516,8 @@ def planned_code(plans: Sequence[Plan]) -> PlannedCode | None:
     Raises:
         SpecError: If the code differs from what was planned, or if a file was changed meanwhile.
     """
-    parts = own_parts(plans)
-    if not parts:
+    parts, data = own_parts(plans), own_data_of(plans)
+    if not parts and not data:
         return None
     modules = reached(_modules_of(parts))
     planned = {name: _planned(module) for name, module in modules.items()}
@@ -502,6 +531,7 @@ def planned_code(plans: Sequence[Plan]) -> PlannedCode | None:
         modules=planned,
         digests={str(file): _sha256(_content(file)) for file in files},
         folders=_users_folders(plans),
+        data={name: (str(place.path), place.sha256) for name, place in data.items()},
     )
     refuse_unplanned(plans)
     return code
@@ -604,6 +634,18 @@ def architecture_version(name: str) -> int | str:
     return _version(name, architecture_class(name))
 
 
+@cache
+def task_version(name: str) -> int | str:
+    """Return the version of a shipped task or of own data, or the hash of a user's class."""
+    return identity(name, task_class(name)) if is_own_class(name) else task_class(name).version
+
+
+@cache
+def probe_version(name: str) -> int | str:
+    """Return the version of a shipped probe, or the hash of all the code of a user's probe."""
+    return identity(name, type(probe(name))) if is_own_class(name) else probe(name).version
+
+
 def own_versions(spec: ModelSpec) -> tuple[int | str, ...]:
     """Return the versions of the user's classes in a model."""
     mixers = [mixer_version(name) for name in mixer_pattern(spec.mixer) if ":" in name]
@@ -615,6 +657,8 @@ def forget_versions() -> None:
     """Clear the cached versions, because files may be edited while a long-lived process runs."""
     mixer_version.cache_clear()
     architecture_version.cache_clear()
+    task_version.cache_clear()
+    probe_version.cache_clear()
 
 
 def _version(name: str, kind: type[Mixer] | type[Architecture]) -> int | str:

@@ -25,6 +25,7 @@ from bakeoff.suite.planning.knobs import (
     knobs_of,
     load_architecture,
     load_mixers,
+    probe_named,
     refuse_foreign_axes,
     refuse_impossible_teachers,
     with_defaults,
@@ -59,6 +60,7 @@ from bakeoff.suite.schema import (
     Resources,
     Trial,
 )
+from bakeoff.suite.schema.task_names import is_own_data, task_label
 from bakeoff.suite.spec import (
     SCALES,
     SEEDS,
@@ -71,7 +73,8 @@ from bakeoff.suite.spec import (
     Scale,
     SpecError,
 )
-from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.tasks.own.data import looked_for_in
+from bakeoff.suite.tasks.registry import TASKS, task_class
 from bakeoff.suite.tasks.task import Task
 
 MOST_TRIALS = 100_000
@@ -102,7 +105,8 @@ def plan(
     entry = _entry(ablation)
     forget_versions()
     try:
-        return _expanded(edited(entry, scale, settings) if settings else entry, scale, seeds)
+        with looked_for_in(entry.source_paths):
+            return _expanded(edited(entry, scale, settings) if settings else entry, scale, seeds)
     except SpecError as error:
         changed = f" with{as_options(settings)}" if settings else ""
         raise SpecError(f"{entry.file}{changed}: {error}") from None
@@ -159,6 +163,8 @@ def _entry(ablation: Ablation | LoadedAblation | str) -> LoadedAblation:
 
 
 def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan:
+    for name in entry.ablation.probes:
+        probe_named(name)
     entry = replace(entry, ablation=with_floors(entry.ablation.at_scale(scale_name)))
     scale = _scale(entry.ablation, scale_name)
     num_seeds = _num_seeds(scale, scale_name, seeds)
@@ -274,7 +280,7 @@ def _refuse_impossible_baseline(groups: _Groups) -> None:
     for task, table in groups.tables.items():
         subject = table[groups.reference.label]
         if isinstance(subject, Impossible):
-            raise SpecError(f"the baseline is impossible on {task}: {subject}.")
+            raise SpecError(f"the baseline is impossible on {task_label(task)}: {subject}.")
 
 
 def _refuse_idle_axes(groups: _Groups) -> None:
@@ -349,8 +355,10 @@ def _about(
     cells = [cell for cell, _ in filled]
     tasks = tuple(dict.fromkeys(cell.task for cell in cells))
     trials = [trial for _, trial in filled if trial is not None]
-    before = (parent.task for trial in trials for parent in trial.parents.values())
-    sources = dict.fromkeys((*tasks, *before))
+    before = [parent.task for trial in trials for parent in trial.parents.values()]
+    classes = _classes([*groups.tables, *(trial.task for trial in trials), *before])
+    sources = dict.fromkeys((*tasks, *map(task_label, before)))
+    of_tasks = partial(_of_tasks, classes)
     return About(
         ablation=entry.name,
         scale=scale_name,
@@ -366,16 +374,16 @@ def _about(
         model=_model(baseline),
         claim=claim,
         metrics=_metrics(cells),
-        data_sets=_of_tasks(sources, _data_set),
+        data_sets=of_tasks(sources, _data_set),
         subjects={variant.label: _facts(baseline, variant) for variant in variants},
         floors=_floors(cells),
-        signatures=_of_tasks(tasks, lambda task: task.metric.signature),
-        part_titles=_of_tasks(tasks, lambda task: dict(task.part_titles)),
+        signatures=of_tasks(tasks, lambda task: task.metric.signature),
+        part_titles=of_tasks(tasks, lambda task: dict(task.part_titles)),
         opens_with=ablation.opens_with,
         held_out=dict(ablation.scaling_law.held_out) if ablation.scaling_law else {},
         axis_values={v.label: _axis_values(baseline, v) for v in variants},
         named_axes={v.label: tuple(v.values) for v in variants},
-        num_test_examples=_of_tasks(tasks, lambda task: task.num_test_examples()),
+        num_test_examples=of_tasks(tasks, lambda task: task.num_test_examples()),
         is_indicative=scale_name in (SMOKE, "quick"),
         regenerate=_command(entry, scale_name, num_seeds),
     )
@@ -390,7 +398,8 @@ def _axis_values(baseline: Baseline, variant: Variant) -> dict[str, Knob]:
     values |= {name: own.value(name) for name in unnamed if name != WHOLE_MODEL}
     if WHOLE_MODEL in unnamed:
         values[WHOLE_MODEL] = baseline.ablation.baseline
-    return {n: value_text(v) if isinstance(v, Model) else v for n, v in values.items()}
+    named = {name: task_label(str(values[name])) for name in {"task", "start"} & values.keys()}
+    return {n: value_text(v) if isinstance(v, Model) else v for n, v in {**values, **named}.items()}
 
 
 def _with_model_of(baseline: Baseline, variant: Variant) -> Baseline:
@@ -434,10 +443,30 @@ def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _of_tasks(tasks: Iterable[str], read: Callable[[type[Task]], _Fact | None]) -> dict[str, _Fact]:
-    """Return task -> the result of `read`, without tasks for which it is empty."""
-    found = {task: read(task_class(task)) for task in tasks if task != MIXER_ALONE}
-    return {task: fact for task, fact in found.items() if fact}
+def _classes(names: Iterable[str]) -> dict[str, type[Task]]:
+    """Return label -> class of tasks.
+
+    Raises:
+        SpecError: If two tasks have one label.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        label = task_label(name)
+        other = found.setdefault(label, name)
+        if other != name or (is_own_data(name) and label in (*TASKS, MIXER_ALONE)):
+            what = f"{other} and {name}" if other != name else f"{name} and a shipped task"
+            raise SpecError(f"{what} would both be called {label!r}; give one of your own a name=.")
+    return {label: task_class(name) for label, name in found.items() if name != MIXER_ALONE}
+
+
+def _of_tasks(
+    classes: Mapping[str, type[Task]],
+    labels: Iterable[str],
+    read: Callable[[type[Task]], _Fact | None],
+) -> dict[str, _Fact]:
+    """Return label -> the result of `read` on the task, without tasks for which it is empty."""
+    found = {label: read(classes[label]) for label in labels if label in classes}
+    return {label: fact for label, fact in found.items() if fact}
 
 
 def _settings(baseline: Baseline, trials: Sequence[Trial]) -> dict[str, Knob]:

@@ -37,11 +37,13 @@ from bakeoff.suite.planning.knobs import (
     task_named,
 )
 from bakeoff.suite.planning.loader import tried
-from bakeoff.suite.planning.own_modules import own_versions
+from bakeoff.suite.planning.own_modules import own_versions, task_version
+from bakeoff.suite.planning.task_examination import examine_own_task
 from bakeoff.suite.planning.training_examination import why_rows_mixed, why_unsaved, why_unshared
 from bakeoff.suite.planning.variants import Baseline, Coordinate, Variant
 from bakeoff.suite.probes.probe import probe
 from bakeoff.suite.schema import MIXER_ALONE, Parallel, Precision, Training, Trial
+from bakeoff.suite.schema.task_names import is_own_class
 from bakeoff.suite.spec import (
     MODEL_FIELDS,
     SMOKE,
@@ -70,10 +72,12 @@ def variant_on(baseline: Baseline, variant: Variant, task_name: str) -> Trial:
         SpecError: For a misspelt name or a value of the wrong type.
         Impossible: For an incompatible combination.
     """
-    task = task_named(str(variant.settings.get("task", task_name)))
+    task_name = str(variant.settings.get("task", task_name))
+    task = task_named(task_name)
     model = baseline.model(variant)
     scale = scale_with(baseline.scale, {**model.sizes, **variant.settings})
     length = _length(task, scale)
+    _refuse_broken(task_name, length)
     test_lengths = _test_lengths(task, scale)
     interface = task.interface(max(length, *test_lengths, 0))
     name = _architecture(model, task, interface)
@@ -86,7 +90,7 @@ def variant_on(baseline: Baseline, variant: Variant, task_name: str) -> Trial:
     parallel = _parallel(scale)
     found = Trial(
         probe="",
-        task=task.name,
+        task=task_name,
         task_digest=task.source.digest,
         subjects=(spec,),
         training=training,
@@ -97,11 +101,11 @@ def variant_on(baseline: Baseline, variant: Variant, task_name: str) -> Trial:
         parallel=parallel,
         test_lengths=test_lengths,
         start=_start(baseline, variant, scale),
-        teacher=_teacher(baseline, variant, scale, task),
+        teacher=_teacher(baseline, variant, scale, task_name),
         decoding=_decoding(scale),
         precision="float32" if parallel else scale.precision,  # with DeepSpeed, `Parallel` holds it
         **_writing(baseline, scale),
-        num_training_examples=_num_training_examples(task, scale),
+        num_training_examples=_num_training_examples(task, task_name, scale),
     )
     if scale.learning_rate != TUNED or baseline.scale_name == SMOKE:
         return found
@@ -182,7 +186,7 @@ def _start(baseline: Baseline, variant: Variant, scale: Scale) -> Trial | None:
     knobs = knob_names(load_architecture(model.architecture or task.architecture))
     knobs |= knobs_of(model.mixer) if model.mixer else set()
     try:
-        return variant_on(*pretraining_of(baseline, variant, scale, knobs, instead), task.name)
+        return variant_on(*pretraining_of(baseline, variant, scale, knobs, instead), scale.start)
     except Impossible as reason:
         raise Impossible(f"it cannot be trained on {task.name} first: {reason}") from None
 
@@ -199,7 +203,7 @@ def _instead(model: Model, task: type[Task], interface: Interface) -> Model | No
     return Model(task.architecture).model_copy(update={"knobs": model.knobs})
 
 
-def _teacher(baseline: Baseline, variant: Variant, scale: Scale, task: type[Task]) -> Trial | None:
+def _teacher(baseline: Baseline, variant: Variant, scale: Scale, task_name: str) -> Trial | None:
     """Return the teacher of the variant, on the same task, or None without distillation."""
     if scale.distillation == NO_DISTILLATION:
         return None
@@ -207,10 +211,11 @@ def _teacher(baseline: Baseline, variant: Variant, scale: Scale, task: type[Task
     model = baseline.teacher(variant)
     if model is None:
         raise SpecError(f"{asked} needs a teacher; give Ablation(teacher=Model(...)).")
+    task = task_named(task_name)
     if task.asks_for in {"number", "choice"}:
         raise Impossible(f"{asked} is for classes, and {task.name} asks for a {task.asks_for}")
     try:
-        found = variant_on(*teaching_of(baseline, variant, scale, model), task.name)
+        found = variant_on(*teaching_of(baseline, variant, scale, model), task_name)
     except Impossible as reason:
         raise Impossible(f"its teacher cannot be trained on {task.name}: {reason}") from None
     if found != as_trained(found):
@@ -271,6 +276,25 @@ def _length(task: type[Task], scale: Scale) -> int:
     return length
 
 
+def _refuse_broken(task_name: str, length: int) -> None:
+    """Raise SpecError if the user's own task breaks its contract."""
+    if is_own_class(task_name) and (why := _why_broken(task_name, length, task_version(task_name))):
+        raise SpecError(f"{why}.")
+
+
+@cache
+def _why_broken(task_name: str, length: int, version: int | str) -> str:
+    """Return why the user's task cannot be used; the version only distinguishes editions of it."""
+    try:
+        with tried():
+            examine_own_task(task_name, length)
+    except TaskError as error:
+        return str(error)
+    except Exception as error:  # the user's code may raise anything
+        return in_words(task_name, error)
+    return ""
+
+
 def _test_lengths(task: type[Task], scale: Scale) -> tuple[int, ...]:
     """Return the lengths to be tested at; raise Impossible if the task does not support them."""
     if scale.test_lengths and _parallel(scale) is not None:
@@ -282,7 +306,7 @@ def _test_lengths(task: type[Task], scale: Scale) -> tuple[int, ...]:
     return tuple(scale.test_lengths)
 
 
-def _num_training_examples(task: type[Task], scale: Scale) -> int | None:
+def _num_training_examples(task: type[Task], task_name: str, scale: Scale) -> int | None:
     """Return the number of examples to train on; raise Impossible if the task has fewer.
 
     If the data have not been downloaded, the trial checks it instead.
@@ -291,7 +315,7 @@ def _num_training_examples(task: type[Task], scale: Scale) -> int | None:
     if count is None or is_absent(task.source):
         return count
     try:
-        build_task(task.name, task.fixed_length or scale.length, count)
+        build_task(task_name, task.fixed_length or scale.length, count)
     except TaskError as error:
         raise Impossible(str(error)) from None
     return count

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from bakeoff.models.model_spec import Knob
+from bakeoff.suite.schema.task_names import task_label
 from bakeoff.suite.spec import (
     MODEL_FIELDS,
     TEACHER,
@@ -202,7 +203,9 @@ def _combination(baseline: Baseline, values: Mapping[str, Knob | Model]) -> Vari
 
 def label_of(values: Mapping[str, Knob | Model]) -> str:
     """Return the label of a variant with these values of axes, for display only."""
-    return ", ".join(f"{name}={value_text(value)}" for name, value in values.items())
+    texts = {name: value_text(value) for name, value in values.items()}
+    texts |= {name: task_label(texts[name]) for name in {"task", "start"} & texts.keys()}
+    return ", ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def _refuse_too_many(ablation: Ablation) -> None:

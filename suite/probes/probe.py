@@ -22,9 +22,11 @@ from bakeoff.models import (
     build_shapes,
     mixer_class,
 )
+from bakeoff.models.errors import ModelError
 from bakeoff.models.flop_count import counted_forward_flops
 from bakeoff.models.interface import CONTEXT
 from bakeoff.models.model_spec import ModelSpec
+from bakeoff.models.registry import class_named
 from bakeoff.suite.errors import unknown_name
 from bakeoff.suite.events import Condition, TrainedState, TrialRemark
 from bakeoff.suite.schema import (
@@ -39,6 +41,7 @@ from bakeoff.suite.schema import (
     Training,
     Trial,
 )
+from bakeoff.suite.schema.task_names import is_own_class
 from bakeoff.suite.spec import SpecError
 from bakeoff.suite.tasks.registry import build_task, task_class
 from bakeoff.suite.tasks.task import Task
@@ -405,14 +408,33 @@ PROBES: dict[str, str] = {
 }
 
 
-@cache
 def probe(name: str) -> Probe:
-    """Return the probe of that name.
+    """Return the probe of that name, or of the user's class, as ``my_probe:MyProbe``.
 
     Raises:
-        SpecError: if there is none; the message holds the nearest names.
+        SpecError: if there is none (the message holds the nearest names), or if the class is not a
+            complete probe.
     """
+    return _own_probe(name) if is_own_class(name) else _shipped_probe(name)
+
+
+@cache
+def _shipped_probe(name: str) -> Probe:
     if name not in PROBES:
-        raise SpecError(unknown_name("probe", name, PROBES))
+        raise SpecError(unknown_name("probe", name, PROBES) + " Your own is written module:Class.")
     made: Probe = resolve_name(PROBES[name])()
+    return made
+
+
+def _own_probe(name: str) -> Probe:
+    """Return the user's probe; it is recorded under the text that names its class."""
+    try:
+        kind: type[Probe] = class_named("probe", PROBES, name, Probe)
+    except ModelError as error:
+        raise SpecError(f"{error}.") from error
+    for attribute in ("grain", "specs"):
+        if not hasattr(kind, attribute):
+            raise SpecError(f"the probe {name} does not define {attribute}.")
+    added = {"name": name, "version": 1, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    made: Probe = type(kind.__name__, (kind,), added)()
     return made

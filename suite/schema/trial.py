@@ -7,6 +7,7 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 
 from bakeoff.models.model_spec import ModelSpec, content_hash
+from bakeoff.suite.schema.task_names import is_own_data, task_label
 from bakeoff.suite.schema.training import Parallel, Precision, Training, without_idle
 
 # Probes whose results depend on the machine.
@@ -26,7 +27,7 @@ class Trial:
     `Probe.depends_on` declares which of the fields the trials of a probe have.
 
     Attributes:
-        task: The name of the task; `MIXER_ALONE` without a task.
+        task: The name of the task, or the text that makes own data; `MIXER_ALONE` without a task.
         task_digest: The SHA-256 of the task's data.
         length: Tokens per sequence.
         batch: Sequences per step.
@@ -92,6 +93,16 @@ class Trial:
         content |= {k: getattr(self, k).trial_id for k in before if getattr(self, k) is not None}
         idle = {each.name: each.default for each in fields(self) if each.default is not MISSING}
         return content_hash(without_idle(content, **idle))
+
+    @property
+    def task_label(self) -> str:
+        """The name of the task in tables and records."""
+        return task_label(self.task)
+
+    @property
+    def has_own_data(self) -> bool:
+        """True if its task, or that of a trial that it needs, is on the user's own data."""
+        return is_own_data(self.task) or any(t.has_own_data for t in self.parents.values())
 
     @property
     def parents(self) -> Mapping[str, Trial]:

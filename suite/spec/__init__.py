@@ -24,6 +24,7 @@ from bakeoff.suite.spec.fields import Ascending, Count, FrozenSpec, Name, Names,
 from bakeoff.suite.spec.fields import SpecError as SpecError
 from bakeoff.suite.spec.model import Model as Model
 from bakeoff.suite.spec.model import scalar
+from bakeoff.suite.spec.own_data import TaskLabel, Tasks, task_spelled
 from bakeoff.suite.spec.recipe import Recipe as Recipe
 
 ScaleName = Literal["smoke", "quick", "standard", "paper"]
@@ -134,6 +135,9 @@ def _distinct(name: str, values: Sequence[AxisValue]) -> tuple[AxisValue, ...]:
 
 def _axis_value(name: str, value: object) -> AxisValue:
     called = f"vary({reprlib.repr(name)}): "
+    if name in ("task", "start"):
+        spelled = task_spelled(value)
+        return spelled if isinstance(spelled, str) else scalar(called, value)
     if name not in (WHOLE_MODEL, TEACHER):
         return scalar(called, value)
     if not isinstance(value, Model):
@@ -166,7 +170,7 @@ class Claim(FrozenSpec):
     b: Text
     by: Annotated[float, Field(ge=0)]
     source: Note = ""
-    task: Name | None = None
+    task: TaskLabel | None = None
     at: Note = ""
     published: Note = ""
     is_check: bool = False
@@ -223,7 +227,7 @@ class Scale(Recipe):
 
     dim: Annotated[int, Field(ge=1, le=65_536)] | None = None
     depth: Annotated[int, Field(ge=1, le=1_024)] | None = None
-    tasks: Names | None = None
+    tasks: Tasks | None = None
     length: Annotated[int, Field(ge=1, le=16_777_216)]
     num_training_examples: Count | None = None
     steps: Count
@@ -372,7 +376,8 @@ class Ablation(FrozenSpec):
         question: One sentence that ends in a question mark.
         baseline: The model that every variant is compared with.
         axes: The axes that vary, each made by `vary(...)`.
-        tasks: Names of tasks; each variant is run on each task.
+        tasks: Names of tasks; each variant is run on each task. The user's own class is written
+            ``module:Class``, own data as `Table`, `TextFile`, ...
         probes: Names of probes, the kinds of measurement.
         scales: Settings by scale: smoke, quick, standard, paper. Without an entry of its own, smoke
             is a reduced version of quick.
@@ -400,7 +405,7 @@ class Ablation(FrozenSpec):
     axes: Annotated[
         Sequence[Axis], Field(min_length=1, max_length=MOST_AXES), AfterValidator(tuple)
     ]
-    tasks: Names
+    tasks: Tasks
     probes: Names
     scales: Annotated[dict[ScaleName, Scale], Field(min_length=1)]
     recipe: Recipe = Recipe()

@@ -18,8 +18,6 @@ _PATTERNS = {  # the requirement in words, for fields with a pattern
     "begin with a letter",
     ("Model", "label"): "it must have 1 to 40 characters, not begin with a space, and be without "
     "the signs = , ; ( )",
-    ("Recipe", "start"): "it must have 1 to 200 letters, digits and underscores",
-    ("Scale", "start"): "it must have 1 to 200 letters, digits and underscores",
     ("Scale", "gpu_model"): "it must have at most 64 letters, digits, underscores and hyphens",
 }
 _KINDS = {

@@ -7,16 +7,15 @@ file. `bakeoff.suite.tasks.own` reads the files.
 
 from __future__ import annotations
 
-import ast
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from bakeoff.suite.errors import unknown_name
+from bakeoff.suite.schema.task_names import data_call, data_label, is_own_data, task_label
 from bakeoff.suite.spec.fields import FrozenSpec, SpecError, printed
 
 Symbols = Literal["words", "characters", "bytes", "subwords"]
@@ -50,11 +49,7 @@ class OwnData(FrozenSpec):
     @property
     def short_name(self) -> str:
         """The name in tables and records."""
-        if self.name is not None:
-            return self.name
-        stem = PurePath(self.path).name.partition(".")[0].lower()
-        words = re.sub(r"[^a-z0-9]+", "_", stem).strip("_")[:60] or "data"
-        return words if words[0].isalpha() else f"data_{words}"
+        return data_label(self.path, self.name)
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -211,12 +206,6 @@ class ImageFolder(OwnData):
 KINDS: Mapping[str, type[OwnData]] = {
     kind.__name__: kind for kind in (TextFile, Table, SavedDataset, Pairs, Arrays, ImageFolder)
 }
-_CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\(.*\)\s*", re.DOTALL)
-
-
-def is_own_data(name: str) -> bool:
-    """Return True if the text has the form of own data, as ``TextFile("my.txt")``."""
-    return _CALL.fullmatch(name) is not None
 
 
 def own_data(spelling: str) -> OwnData:
@@ -225,31 +214,49 @@ def own_data(spelling: str) -> OwnData:
     Raises:
         SpecError: If the text is not such a call, or a field has a value that is not allowed.
     """
-    found = _CALL.fullmatch(spelling)
-    assert found, "`is_own_data` is asked first"
-    kind = KINDS.get(found[1])
-    if kind is None:
-        raise SpecError(unknown_name("kind of data", found[1], KINDS))
     try:
-        call = ast.parse(spelling.strip(), mode="eval").body
-        assert isinstance(call, ast.Call), "the pattern has the form of a call"
-        places = [ast.literal_eval(each) for each in call.args]
-        fields = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
-    except (SyntaxError, ValueError, AssertionError):
+        call = data_call(spelling)
+    except ValueError:
         raise SpecError(
             f"{spelling}: write the path and the fields as in Python, with texts in quotes: "
             'Table("my.csv", text="review", label="stars").'
         ) from None
-    if len(places) != 1:
-        raise SpecError(f"{spelling}: give the path first, then the fields by name.")
-    return kind(places[0], **fields)
+    if call.kind not in KINDS:
+        raise SpecError(unknown_name("kind of data", call.kind, KINDS))
+    return KINDS[call.kind](call.path, **call.fields)
 
 
 def task_spelled(task: object) -> object:
-    """Return the text that stands for a task in a trial; another value unchanged."""
+    """Return the text that stands for a task in a trial; a value that is not a task unchanged.
+
+    Equal data have one text, however it was written.
+    """
+    if isinstance(task, str) and is_own_data(task):
+        return str(own_data(task))
+    if isinstance(task, type):
+        raise SpecError(
+            f"the task {task.__qualname__} is a class; name it by its import path, "
+            f"'{task.__module__}:{task.__qualname__}'."
+        )
     return str(task) if isinstance(task, OwnData) else task
 
 
-def task_label(name: str) -> str:
-    """Return the name of a task in tables and records."""
-    return own_data(name).short_name if is_own_data(name) else name
+def _label_of(task: object) -> object:
+    spelled = task_spelled(task)
+    return task_label(spelled) if isinstance(spelled, str) else spelled
+
+
+TaskName = Annotated[
+    str,
+    BeforeValidator(task_spelled),
+    Field(min_length=1, max_length=8000),
+    AfterValidator(printed),
+]
+Tasks = Annotated[
+    Sequence[TaskName],
+    Field(min_length=1, max_length=1000),
+    AfterValidator(lambda names: tuple(dict.fromkeys(names))),
+]
+TaskLabel = Annotated[
+    str, BeforeValidator(_label_of), Field(min_length=1, max_length=200), AfterValidator(printed)
+]

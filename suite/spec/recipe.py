@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 
 from bakeoff.suite.schema.training import Distillation, Optimizer, Precision, Schedule, Training
 from bakeoff.suite.spec.fields import Count, FrozenSpec, Rate
+from bakeoff.suite.spec.own_data import TaskName
 
 NO_START = "none"
 NO_DISTILLATION: Distillation = "none"
@@ -113,7 +114,7 @@ class Recipe(FrozenSpec):
     precision: Precision = "float32"
     accumulation: Annotated[int, Field(ge=1, le=65_536)] = 1
     ema: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    start: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,200}$")] = NO_START
+    start: TaskName = NO_START
     is_start_frozen: bool = False
     pretraining_steps: Count | None = None
     pretraining_learning_rate: Rate | None = None

@@ -38,7 +38,7 @@ from bakeoff.suite.planning.own_modules import planned_code, source_of
 from bakeoff.suite.planning.plan import distinct_plans
 from bakeoff.suite.planning.training_examination import remarks_on, unresumable
 from bakeoff.suite.provenance import num_cpus
-from bakeoff.suite.schema import FAILURES, Plan, Resources
+from bakeoff.suite.schema import FAILURES, MIXER_ALONE, Plan, Resources
 from bakeoff.suite.spec import Ablation, SpecError
 from bakeoff.suite.sweep.finish import SweepOutcome, close_parents, conclude, counted
 from bakeoff.suite.sweep.folder_lock import lock_folder
@@ -307,7 +307,8 @@ def refuse_what_cannot_run(plans: Sequence[Plan], options: Options) -> None:
         UnusableFile: If the store is a file that cannot be used.
     """
     refuse_unusable(options.store)
-    for task in {task for plan in plans for task in plan.about.data_sets}:
+    named = {t.task for plan in plans for t in plan.trials if t.task != MIXER_ALONE}
+    for task in sorted(named):
         refuse_damaged(task_class(task).source)
     if options.executor == "inline":
         refuse_infeasible(distinct_work(plans))

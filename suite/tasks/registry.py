@@ -8,7 +8,7 @@ from __future__ import annotations
 from pkgutil import resolve_name
 
 from bakeoff.suite.errors import unknown_name
-from bakeoff.suite.spec.own_data import is_own_data
+from bakeoff.suite.schema.task_names import is_own_data
 from bakeoff.suite.tasks.data_files import refuse_damaged
 from bakeoff.suite.tasks.own.classes import own_task
 from bakeoff.suite.tasks.own.data import own_data_task

@@ -140,11 +140,13 @@ def trial_name(trial: Trial, cells: Sequence[Cell]) -> str:
     """Return ``heads=4 · shakespeare_characters · seed 1``; other probes name themselves first."""
     labels = _labels(trial, cells)
     if not trial.subjects:
-        return f"{trial.probe} · {trial.task} · length {trial.length}"
+        return f"{trial.probe} · {trial.task_label} · length {trial.length}"
     what = labels[0] if len(labels) == 1 else f"{len(labels)} variants"
     if trial.probe == "quality":
-        return f"{what} · {trial.task} · seed {trial.seed}"
-    where = next((cell.at for cell in cells if cell.at), f"{trial.task} · length {trial.length}")
+        return f"{what} · {trial.task_label} · seed {trial.seed}"
+    where = next(
+        (cell.at for cell in cells if cell.at), f"{trial.task_label} · length {trial.length}"
+    )
     return f"{trial.probe} · {what} · {where} · process {trial.seed}"
 
 
@@ -159,7 +161,7 @@ def trial_tags(
         "bakeoff.scale": key[1],
         "bakeoff.trial_id": trial.trial_id,
         "bakeoff.probe": trial.probe,
-        "bakeoff.task": trial.task,
+        "bakeoff.task": trial.task_label,
         VARIANT_TAG: variant_of(trial, cells),
         "bakeoff.seed": str(trial.seed),
         **({AXES_TAG: ", ".join(axes)} if axes else {}),  # some servers reject an empty tag
@@ -181,14 +183,17 @@ def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) 
     params: dict[str, object] = {
         "variant": variant_of(trial, cells),
         "probe": trial.probe,
-        "task": trial.task,
+        "task": trial.task_label,
         "seed": trial.seed,
         "length": trial.length,
         "batch": trial.batch,
     }
     recipe: dict[str, object] = {}
     if trial.training is not None:
-        recipe = {**asdict(trial.training), "start": trial.start.task if trial.start else "none"}
+        recipe = {
+            **asdict(trial.training),
+            "start": trial.start.task_label if trial.start else "none",
+        }
         told = {**trial.training.hashed, "label_smoothing": trial.training.label_smoothing}
         params |= {f"training.{name}": value for name, value in told.items()}
     if trial.precision != Trial.precision:
@@ -196,7 +201,7 @@ def trial_params(trial: Trial, cells: Sequence[Cell], axes: Sequence[str] = ()) 
     if trial.parallel is not None:
         params |= {f"parallel.{name}": value for name, value in asdict(trial.parallel).items()}
     if trial.start is not None:
-        params |= {"start": trial.start.task, "start_trial": trial.start.trial_id}
+        params |= {"start": trial.start.task_label, "start_trial": trial.start.trial_id}
     if trial.teacher is not None:
         params["teacher_trial"] = trial.teacher.trial_id
     params |= _shared(trial.subjects)
@@ -340,12 +345,12 @@ def _in_words(trial: Trial, labels: Sequence[str]) -> str:
     """Return ``quality of heads=8 on TASK, trained for 300 steps of 32 x 128 tokens, seed 0.``."""
     variants = labels[0] if len(labels) == 1 else f"{len(labels)} variants ({', '.join(labels)})"
     if not trial.subjects:
-        return f"{trial.probe} of {trial.task} at {trial.length} tokens: {', '.join(labels)}."
+        return f"{trial.probe} of {trial.task_label} at {trial.length} tokens: {', '.join(labels)}."
     size = f"{trial.batch} x {trial.length} tokens"
     if trial.training is None:
-        return f"{trial.probe} of {variants}, on {trial.task}: {size}, process {trial.seed}."
+        return f"{trial.probe} of {variants}, on {trial.task_label}: {size}, process {trial.seed}."
     steps = f"trained for {trial.training.steps} steps of {size}"
-    return f"{trial.probe} of {variants} on {trial.task}, {steps}, seed {trial.seed}."
+    return f"{trial.probe} of {variants} on {trial.task_label}, {steps}, seed {trial.seed}."
 
 
 def _labels(trial: Trial, cells: Sequence[Cell]) -> list[str]:

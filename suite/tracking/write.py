@@ -268,10 +268,10 @@ class RunWriter:
                 for run in runs
                 if run != live and (not run.is_written or run.environment_id == environment_id)
             ]
-            data_set = self._abouts[key].data_sets.get(trial.task)
+            data_set = self._abouts[key].data_sets.get(trial.task_label)
             run = self._write(sweep, content, old, live, now_ms() - round(result.seconds * 1000))
             if data_set is not None and trial.training is not None:
-                self._store.log_data_sets(run.run_id, {trial.task: data_set})
+                self._store.log_data_sets(run.run_id, {trial.task_label: data_set})
             self._complete(sweep, run, content)
 
     def publish(self, key: Key, files: Mapping[str, bytes]) -> None:
