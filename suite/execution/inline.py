@@ -20,6 +20,7 @@ from bakeoff.suite.events import (
     ExecutorSettings,
     Remarked,
     Unavailable,
+    code_for,
     runs_own_code,
 )
 from bakeoff.suite.execution.fork_server import ForkServers
@@ -27,6 +28,7 @@ from bakeoff.suite.execution.subprocess import environment_of, run_in_subprocess
 from bakeoff.suite.execution.trial import run_trial
 from bakeoff.suite.provenance import num_cpus, provenance
 from bakeoff.suite.schema import Resources, Trial
+from bakeoff.suite.tasks.own.data import use_located
 from bakeoff.suite.timeouts import limited
 from bakeoff.suite.timing.global_state import GlobalState
 from bakeoff.suite.training.checkpoint import checkpointer_for
@@ -71,6 +73,8 @@ class InlineExecutor:
     def _here(self, trial: Trial, resources: Resources) -> Iterator[Event]:
         """Run a trial in this process, and undo its changes to the process."""
         torch.set_num_threads(resources.num_threads)
+        if code := code_for(trial, self._settings.code):
+            use_located(code.data)
         before = GlobalState()
         checkpointer = checkpointer_for(trial, self._settings.checkpoints)
         events = run_trial(trial, resources, f"process {os.getpid()}", checkpointer)

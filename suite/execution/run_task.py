@@ -21,6 +21,7 @@ from bakeoff.suite.schema import Point, Training
 from bakeoff.suite.spec import Recipe, Scale, SpecError
 from bakeoff.suite.spec.own_data import OwnData, task_spelled
 from bakeoff.suite.tasks.metrics import PlayedMetric
+from bakeoff.suite.tasks.own.data import looked_for_in
 from bakeoff.suite.tasks.registry import build_task, task_class
 from bakeoff.suite.tasks.task import Batch, Task
 from bakeoff.suite.text import in_words
@@ -217,6 +218,8 @@ def run_task(  # noqa: PLR0913  (people call it with options by name)
     """
     _refuse_no_module(module)
     task = str(task_spelled(task))
+    with looked_for_in(()):  # a file may have been edited since the last call
+        task_class(task)
     given = {"steps": steps, "length": length, "batch": batch, "learning_rate": learning_rate}
     scale = _scale(seed, recipe or Recipe(), {k: v for k, v in given.items() if v is not None})
     if scale.scheduled_sampling and (why := why_no_sampling(task_class(task))):

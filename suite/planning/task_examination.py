@@ -193,10 +193,11 @@ def _of_scores(task: Task, batch: Batch) -> str:
         loss: object = task.loss(outputs, batch)
         if not isinstance(loss, Tensor) or loss.ndim:
             return "loss must return a scalar tensor"
-        if not math.isfinite(float(loss)):
-            return f"its loss of {'equal' if not bool(logits.any()) else 'random'} logits is {loss}"
         if not loss.requires_grad:
             return "its loss has no gradient with respect to the logits"
+        if not math.isfinite(loss.item()):
+            kind_of_logits = "random" if bool(logits.any()) else "equal"
+            return f"its loss of {kind_of_logits} logits is {loss.item()}"
         with torch.no_grad():
             value: object = task.metric.value(task.metric.sums(Outputs(logits.detach()), batch))
         if not isinstance(value, float | int) or not math.isfinite(value):

@@ -117,14 +117,16 @@ class Reader(ABC):
         """
 
 
-# Spelling -> where the data are; in the process of a trial it is filled from the plan.
-_LOCATED: dict[str, Located] = {}
+# Spelling -> the path that was planned last.
+_PATHS: dict[str, Path] = {}
+# Spelling -> what the trials of this process use, even if the file is edited meanwhile.
+_PINNED: dict[str, Located] = {}
 _FOLDERS: ContextVar[tuple[str, ...]] = ContextVar("folders of own data", default=())
 
 
 @contextmanager
 def looked_for_in(folders: Iterable[str]) -> Iterator[None]:
-    """Look for relative paths in these folders first, and find all own data anew."""
+    """Look for relative paths in these folders first, then in the current one."""
     token = _FOLDERS.set((*folders, os.curdir))
     try:
         yield
@@ -133,19 +135,27 @@ def looked_for_in(folders: Iterable[str]) -> Iterator[None]:
 
 
 def located(spelling: str) -> Located:
-    """Return where own data are, as found last.
+    """Return where own data are, and the digest of their content.
 
     Raises:
         TaskError: if they do not exist or cannot be read.
     """
-    if _FOLDERS.get() or spelling not in _LOCATED:
-        _LOCATED[spelling] = _found(own_data(spelling), _FOLDERS.get() or (os.curdir,))
-    return _LOCATED[spelling]
+    folders = _FOLDERS.get()
+    if not folders and spelling in _PINNED:
+        return _PINNED[spelling]
+    data = own_data(spelling)
+    path = _PATHS.get(spelling)
+    if folders or path is None:
+        path = _path_of(data, folders or (os.curdir,))
+    if folders:
+        _PINNED.pop(spelling, None)
+        _PATHS[spelling] = path
+    return Located(path, _digest_of(_reader(data), path))
 
 
 def use_located(places: Mapping[str, tuple[str, str]]) -> None:
-    """Use these paths and digests, by spelling, in this process from now on."""
-    _LOCATED.update({name: Located(Path(path), sha256) for name, (path, sha256) in places.items()})
+    """Use these paths and digests, by spelling, until the data are planned again."""
+    _PINNED.update({name: Located(Path(path), sha256) for name, (path, sha256) in places.items()})
 
 
 def files_of(spelling: str) -> Sequence[Path]:
@@ -162,12 +172,11 @@ def own_data_task(spelling: str) -> type[Task]:
     return _task(spelling, located(spelling))
 
 
-def _found(data: OwnData, folders: Iterable[str]) -> Located:
+def _path_of(data: OwnData, folders: Iterable[str]) -> Path:
     if "://" in data.path:
         raise TaskError(f"{data.path} is an address; download the file and give its path")
     places = [Path(folder, os.path.expanduser(data.path)).absolute() for folder in folders]
-    path = next((place for place in places if os.path.exists(place)), places[0])
-    return Located(path, _digest_of(_reader(data), path))
+    return next((place for place in places if os.path.exists(place)), places[0])
 
 
 def _digest_of(reader: Reader, path: Path) -> str:
