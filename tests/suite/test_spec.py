@@ -276,10 +276,6 @@ def test_a_word_where_a_list_is_meant_is_said_in_our_words() -> None:
             lambda: Scale(length=8, steps=1, batch=1, gpu_model="a b"),
             "gpu_model='a b': it must have at",
         ),
-        (
-            lambda: Scale(length=8, steps=1, batch=1, start="a b"),
-            "start='a b': it must have 1 to 200",
-        ),
     ],
 )
 def test_no_pattern_of_ours_is_shown(make: Callable[[], object], sentence: str) -> None:
