@@ -148,6 +148,23 @@ def list_(
 
 
 @app.command()
+def new(
+    kind: Annotated[
+        Literal["ablation", "mixer", "architecture", "task"], typer.Argument(help="What to write.")
+    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The file is NAME.py.")],
+    copied_from: Annotated[
+        str | None,
+        typer.Option("--from", metavar="NAME", help="Copy this shipped ablation."),
+    ] = None,
+) -> None:
+    """Write NAME.py, a file to start from that runs as it is."""
+    from bakeoff.suite.commands.new import new as write_new
+
+    raise typer.Exit(write_new(kind, name, copied_from))
+
+
+@app.command()
 def plan(
     names: Names,
     scale: Scale = "quick",

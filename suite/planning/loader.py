@@ -143,12 +143,7 @@ def _own_file(path: Path, files: dict[str, Path]) -> LoadedAblation:
             f"{path}: the name of an ablation file must be that of its ablation: at most 64 "
             "lower-case letters, digits and underscores, ending in .py."
         )
-    if path.stem in files:
-        raise SpecError(
-            f"{path}: {path.stem!r} is the name of a shipped ablation; rename the file."
-        )
-    if _shadows(path.stem):
-        raise SpecError(f"{path}: a Python module {path.stem!r} exists already; rename the file.")
+    refuse_taken(path.stem, str(path), "rename the file")
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.append(folder)  # last, so that it does not hide packages that other code imports
@@ -156,6 +151,23 @@ def _own_file(path: Path, files: dict[str, Path]) -> LoadedAblation:
     forget_changed()
     refuse_hidden(path)
     return _entry(path, path.stem, (folder,))
+
+
+def refuse_taken(name: str, said: str, advice: str) -> None:
+    """Raise if a user's file cannot have that name.
+
+    Args:
+        name: The name of the file, without ``.py``.
+        said: The beginning of the error message.
+        advice: Its end.
+
+    Raises:
+        SpecError: If a shipped ablation or another module has that name.
+    """
+    if name in shipped():
+        raise SpecError(f"{said}: {name!r} is the name of a shipped ablation; {advice}.")
+    if _shadows(name):
+        raise SpecError(f"{said}: a Python module {name!r} exists already; {advice}.")
 
 
 def _shadows(name: str) -> bool:
