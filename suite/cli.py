@@ -34,7 +34,9 @@ def _folder(out: Path) -> Path:
 Names = Annotated[
     list[str],
     typer.Argument(
-        metavar="NAME...", help="A shipped ablation, `all` of them, or the path of your own file."
+        metavar="NAME...",
+        help="A shipped ablation, `all` of them, or the path of your own file; FILE.py::NAME is "
+        "one of several ablations in a file.",
     ),
 ]
 ScaleName = Literal["smoke", "quick", "standard", "paper"]

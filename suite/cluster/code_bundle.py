@@ -101,8 +101,16 @@ def bundle_code(plans: Sequence[Plan], folder: Path) -> CodeBundle:
     return CodeBundle(
         package=PACKAGE,
         files=folder,
-        names=tuple(plan.about.ablation + ".py" * bool(plan.source_paths) for plan in plans),
+        names=tuple(map(_called, plans)),
     )
+
+
+def _called(plan: Plan) -> str:
+    """Return the name of the ablation for `bakeoff run` in the folder of the files."""
+    if not plan.own_module:
+        return plan.about.ablation
+    one = f"::{plan.about.ablation}" if plan.shared_module else ""
+    return f"{plan.own_module}.py{one}"
 
 
 def _contents(plans: Sequence[Plan]) -> Iterator[tuple[str, Path]]:

@@ -139,7 +139,9 @@ def bare_json(plan: Plan) -> bytes:
         "named_axes",
     )  # left out, so that the JSON of an older plan does not change
     idle = {name for name in late if not getattr(bare.about, name)}
-    return _PLAN.dump_json(bare, exclude={"about": {"editions", "costs", "price", *idle}})
+    shared = {} if plan.shared_module else {"shared_module": True}
+    exclude = {"about": {"editions", "costs", "price", *idle}, **shared}
+    return _PLAN.dump_json(bare, exclude=exclude)
 
 
 def parsed_plan(body: str | bytes, path: Path) -> Plan:

@@ -390,9 +390,10 @@ class Ablation(FrozenSpec):
             no model has them.
         scaling_law: Adds larger, held-out variants, and a scaling law on the page that predicts
             them. A side of the claim may name them as ``mixer=lstm, held out``.
-        name: The name in the journal, MLflow and reports, for an ablation that is not in a file:
-            lower-case letters, digits and underscores, at most 64, a letter first. By default it is
-            made from the question. An ablation in a file is named after its file.
+        name: The name in the journal, MLflow and reports: lower-case letters, digits and
+            underscores, at most 64, a letter first. The only ablation of a file is named after its
+            file, and each of several needs a name. In a program, the default is made from the
+            question.
     """
 
     question: Text
