@@ -249,6 +249,14 @@ def submit(
     fail_fast: FailFast = False,
     trial_limit: TrialLimit = None,
     checkpoint_every: CheckpointEvery = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Send this file or folder too, 100 MiB in all; a path relative to the folder of "
+            "the ablation's file. May be given several times.",
+        ),
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Show the log until the sweep ends.")
     ] = False,
@@ -271,6 +279,7 @@ def submit(
         tracking_uri=tracking_uri,
         options=(*["--fail-fast"] * fail_fast, *chain(*given.items())),
         settings=tuple(settings or ()),
+        included=tuple(include or ()),
         follow=follow,
         again=again,
         dry_run=dry_run,
