@@ -380,7 +380,7 @@ class Ablation(FrozenSpec):
         teacher: The teacher for distillation, if the recipe or an axis sets `distillation`. It is
             trained first, on the same task and seed, with the same recipe as the baseline.
         claim: The one primary claim that the ablation tests.
-        combine: How the axes are combined. ``one_at_a_time`` changes one axis at a time; ``cross``
+        combine: How the axes are combined: ``one_at_a_time`` changes one axis at a time; ``cross``
             takes every combination; ``first_with_each`` combines the first axis with each other
             axis in turn, the remaining axes staying at the baseline.
         opens_with: For vision models: the kind of sample that a page shows above its figure of
