@@ -152,7 +152,8 @@ def list_(
 @app.command()
 def new(
     kind: Annotated[
-        Literal["ablation", "mixer", "architecture", "task"], typer.Argument(help="What to write.")
+        Literal["ablation", "mixer", "architecture", "task"],
+        typer.Argument(help="The kind of file."),
     ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="The file is NAME.py.")],
     copied_from: Annotated[

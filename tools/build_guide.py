@@ -20,7 +20,7 @@ from tools.marked_text import replace_between_marks
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "guide.md"
 KINDS: tuple[type[FrozenSpec], ...] = (Ablation, Model, Recipe, Scale, Claim)
-_END = re.compile(r"(?<!et al)[.](?=\s+[A-Z0-9`]|$)")  # of a sentence
+_END = re.compile(r"(?<!et al)[.](?=\s+[A-Z0-9`]|$)")  # the end of a sentence
 _CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
