@@ -139,8 +139,9 @@ def bare_json(plan: Plan) -> bytes:
         "named_axes",
     )  # left out, so that the JSON of an older plan does not change
     idle = {name for name in late if not getattr(bare.about, name)}
-    shared = {} if plan.shared_module else {"shared_module": True}
-    exclude = {"about": {"editions", "costs", "price", *idle}, **shared}
+    exclude: dict[str, set[str] | bool] = {"about": {"editions", "costs", "price", *idle}}
+    if not plan.shared_module:
+        exclude["shared_module"] = True
     return _PLAN.dump_json(bare, exclude=exclude)
 
 
