@@ -1,27 +1,36 @@
 # The targets are listed in CONTRIBUTING.md.
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALL := DS_BUILD_OPS=0 DS_ACCELERATOR=cpu $(BIN)/python -m pip install --quiet -c constraints.txt
 PLAIN := bakeoff suite models reports ablations tools
 
-.PHONY: setup demo catalogue test slow-test battery parity-test timing-test statistics-test mutants cluster-test chaos chaos-short week week-short bench results pages lint audit types ui clean
+.PHONY: setup develop demo docs catalogue test slow-test battery parity-test timing-test statistics-test mutants cluster-test chaos chaos-short week week-short bench results pages lint audit types ui clean
 
+# What a user needs.
 setup: .venv/done
 
 .venv/done: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	DS_BUILD_OPS=0 DS_ACCELERATOR=cpu $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[test]'
+	$(INSTALL) -e .
 	touch .venv/done
+
+# The same with the tools of the tests.
+develop: .venv/developed
+
+.venv/developed: .venv/done
+	$(INSTALL) -e '.[test]'
+	touch .venv/developed
 
 demo: setup
 	$(BIN)/bakeoff run docs/demo.py --executor inline
 
-test: setup
+test: develop
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-slow-test: setup
+slow-test: develop
 	$(BIN)/python -m pytest -m slow
 
-battery: setup
+battery: develop
 	$(BIN)/python -m pytest -n 3 -m "battery or not (slow or bench or parity or cluster or timing or statistics)" tests/models
 	$(BIN)/python -m pytest -n 3 -m battery tests/suite
 
@@ -29,38 +38,38 @@ battery: setup
 parity-test: .venv/bench
 	$(BIN)/python -m pytest -m parity
 
-timing-test: setup
+timing-test: develop
 	$(BIN)/python -m pytest -m timing -s
 
-statistics-test: setup
+statistics-test: develop
 	$(BIN)/python -m pytest -m statistics -s
 
-mutants: setup
+mutants: develop
 	$(BIN)/python tools/mutants.py
 
-cluster-test: setup
+cluster-test: develop
 	$(BIN)/python -m pytest -m "cluster and not slow"
 
 # Inject faults into real sweeps. `python -m tools.chaos --write` writes the figures into docs/reliability.md.
-chaos: setup
+chaos: develop
 	$(BIN)/python -m tools.chaos
 
-chaos-short: setup
+chaos-short: develop
 	$(BIN)/python -m tools.chaos --short
 
 # Simulate a week of use; compare every number that is shown with the journals.
-week: setup
+week: develop
 	$(BIN)/python -m tools.chaos --only week
 
-week-short: setup
+week-short: develop
 	$(BIN)/python -m pytest -m slow tests/tools/test_week.py
 
 bench: .venv/bench
 	BAKEOFF_BENCHMARKS=docs/benchmarks.md $(BIN)/python -m pytest -m bench --benchmark-enable -s tests/benchmarks
 
 # timm asks for torchvision, of which no build for CPUs fits our torch; its models do without.
-.venv/bench: .venv/done
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+.venv/bench: .venv/developed
+	$(INSTALL) -e '.[bench]'
 	$(BIN)/python -m pip install --quiet --no-deps timm==1.0.31
 	touch .venv/bench
 
@@ -72,11 +81,21 @@ results: setup
 pages: setup
 	$(BIN)/python -m tools.results
 
-# Write docs/catalogue.md from the registries, and ablations/overview.json, which `bakeoff list` shows.
+# Build the site of the documentation into site/.
+docs: .venv/documented
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+.venv/documented: .venv/done
+	$(INSTALL) -e '.[docs]'
+	touch .venv/documented
+
+# Write docs/catalogue.md from the registries, the tables of docs/guide.md from the classes, and
+# ablations/overview.json, which `bakeoff list` shows.
 catalogue: setup
 	$(BIN)/python -m tools.build_catalogue
+	$(BIN)/python -m tools.build_guide
 
-lint: setup
+lint: develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
@@ -85,14 +104,14 @@ lint: setup
 	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive bakeoff suite models ablations reports tools
 
 # Known vulnerabilities of the installed packages. Without a network it prints a note and passes.
-audit: setup
+audit: develop
 	$(BIN)/python tools/audit.py
 
-types: setup
+types: develop
 	$(BIN)/mypy
 
 ui: setup
 	$(BIN)/bakeoff ui
 
 clean:
-	rm -rf .venv out .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .venv out site .pytest_cache .ruff_cache .mypy_cache

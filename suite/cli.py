@@ -34,7 +34,9 @@ def _folder(out: Path) -> Path:
 Names = Annotated[
     list[str],
     typer.Argument(
-        metavar="NAME...", help="A shipped ablation, `all` of them, or the path of your own file."
+        metavar="NAME...",
+        help="A shipped ablation, `all` of them, or the path of your own file; FILE.py::NAME is "
+        "one of several ablations in a file.",
     ),
 ]
 ScaleName = Literal["smoke", "quick", "standard", "paper"]
@@ -148,6 +150,24 @@ def list_(
 
 
 @app.command()
+def new(
+    kind: Annotated[
+        Literal["ablation", "mixer", "architecture", "task"],
+        typer.Argument(help="The kind of file."),
+    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The file is NAME.py.")],
+    copied_from: Annotated[
+        str | None,
+        typer.Option("--from", metavar="NAME", help="Copy this shipped ablation."),
+    ] = None,
+) -> None:
+    """Write NAME.py, a file to start from that runs as it is."""
+    from bakeoff.suite.commands.new import new as write_new
+
+    raise typer.Exit(write_new(kind, name, copied_from))
+
+
+@app.command()
 def plan(
     names: Names,
     scale: Scale = "quick",
@@ -230,6 +250,14 @@ def submit(
     fail_fast: FailFast = False,
     trial_limit: TrialLimit = None,
     checkpoint_every: CheckpointEvery = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Send this file or folder too, 100 MiB in all; a path relative to the folder of "
+            "the ablation's file. May be given several times.",
+        ),
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Show the log until the sweep ends.")
     ] = False,
@@ -252,6 +280,7 @@ def submit(
         tracking_uri=tracking_uri,
         options=(*["--fail-fast"] * fail_fast, *chain(*given.items())),
         settings=tuple(settings or ()),
+        included=tuple(include or ()),
         follow=follow,
         again=again,
         dry_run=dry_run,

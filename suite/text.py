@@ -14,6 +14,8 @@ from pathlib import Path
 from bakeoff.suite.schema import Price
 from bakeoff.suite.spec import SpecError
 
+IN_FILE = "::"  # between a file and the name of one of its ablations
+
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([smh]?)")
 _PRICE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([^\W\d_]{1,12}|[$€£¥]|)")
 _SECONDS_PER_UNIT = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -138,3 +140,17 @@ def redact(text: str) -> str:
 def short(trial_id: str) -> str:
     """Return the beginning of an id, by which `bakeoff logs` finds the trial."""
     return trial_id[:8]
+
+
+def recorded_name(name: str) -> str:
+    """Return the name under which an ablation is recorded: its own, or that of its file.
+
+    `name` is a name, a file, or an ablation in a file: ``heads``, ``mine.py``, ``mine.py::wider``.
+    """
+    file, _, one = name.partition(IN_FILE)
+    return one or (Path(file).stem if is_path(file) else file)
+
+
+def is_path(name: str) -> bool:
+    """Return True if a command means a file by that name, not a shipped ablation."""
+    return name.endswith(".py") or "/" in name

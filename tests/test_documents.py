@@ -126,6 +126,7 @@ def timed_demo(folder: Path) -> list[tuple[float, str]]:
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
+        ("average.py", {"batch": 500, "dim": 8}, [r"average:Average"]),
         ("net.py", {"batch": 500}, ["net:Net", "width=8"]),
         ("reverse.py", {"batch": 500, "length": 3, "dim": 8}, ["position=none", "digits=2"]),
     ],

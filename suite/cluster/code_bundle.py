@@ -90,15 +90,22 @@ class CodeBundle:
         }
 
 
-def bundle_code(plans: Sequence[Plan], folder: Path) -> CodeBundle:
+def bundle_code(plans: Sequence[Plan], folder: Path, included: Sequence[str] = ()) -> CodeBundle:
     """Copy the user's own files into an empty folder, which the caller removes.
 
     The plans must be made in this process, because the imports are read from the interpreter.
 
+    Args:
+        plans: The plans of the sweep.
+        folder: The empty folder.
+        included: Further files and folders, relative to the folder of the ablation's file or, for
+            shipped ablations, to the current folder. Each keeps that place in the bundle.
+
     Raises:
-        SpecError: If the files are too large for a cluster, or were edited after the plan.
+        SpecError: If an included file does not exist or is elsewhere, if the files are too large
+            for a cluster, or if they were edited after the plan.
     """
-    wanted = dict(_contents(plans))
+    wanted = {**dict(_included(plans, included)), **dict(_contents(plans))}
     _refuse_too_large(wanted)
     for target, source in wanted.items():
         (folder / target).parent.mkdir(parents=True, exist_ok=True)
@@ -108,8 +115,16 @@ def bundle_code(plans: Sequence[Plan], folder: Path) -> CodeBundle:
     return CodeBundle(
         package=PACKAGE,
         files=folder,
-        names=tuple(plan.about.ablation + ".py" * bool(plan.source_paths) for plan in plans),
+        names=tuple(map(_called, plans)),
     )
+
+
+def _called(plan: Plan) -> str:
+    """Return the name of the ablation for `bakeoff run` in the folder of the files."""
+    if not plan.own_module:
+        return plan.about.ablation
+    one = f"::{plan.about.ablation}" if plan.shared_module else ""
+    return f"{plan.own_module}.py{one}"
 
 
 def _contents(plans: Sequence[Plan]) -> Iterator[tuple[str, Path]]:
@@ -137,6 +152,26 @@ def _own_data(spelling: str, path: Path) -> Iterator[tuple[str, Path]]:
         yield str(written / os.path.relpath(file, path)), file
 
 
+def _included(plans: Sequence[Plan], names: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """Yield the path in the bundle and the file, for all files that `--include` names."""
+    folders = dict.fromkeys(Path(path) for plan in plans for path in plan.source_paths)
+    above = list(folders) or [Path.cwd()]
+    for name in names:
+        places = [(home, Path(os.path.normpath(home / name))) for home in above]
+        inside = [(home, place) for home, place in places if place.is_relative_to(home)]
+        where = " or ".join(map(str, above))
+        if not inside:
+            raise SpecError(f"--include {name}: it must be in {where}, the folder of the ablation.")
+        there = [(home, place) for home, place in inside if place.is_file() or place.is_dir()]
+        if not there:
+            raise SpecError(f"--include {name}: there is no such file or folder in {where}.")
+        home, place = there[0]
+        files = [place] if place.is_file() else list(_files(place))
+        if not files:
+            raise SpecError(f"--include {name}: this folder has no file to send.")
+        yield from ((str(file.relative_to(home)), file) for file in files)
+
+
 def _files(folder: Path) -> Iterator[Path]:
     """Yield all files below, except hidden ones (may be secret), caches and a sweep's output.
 
@@ -159,6 +194,5 @@ def _refuse_too_large(wanted: dict[str, Path]) -> None:
         raise SpecError(
             f"{largest}: your own files take {sum(sizes.values()) / 2**20:.0f} MiB, this one to "
             f"{sizes[largest] / 2**20:.0f}; at most {_MOST_BYTES // 2**20} MiB can be sent with a "
-            "sweep. Move data out of the folder of your package, or give the absolute path of a "
-            "file that all nodes see."
+            "sweep. Give the absolute path of large data, on a disk that all nodes share."
         )

@@ -16,7 +16,7 @@ from bakeoff.models.model_spec import content_hash
 from bakeoff.suite.journal.status_message import STATUS_LINES
 from bakeoff.suite.provenance import installed_version
 from bakeoff.suite.spec import SpecError
-from bakeoff.suite.text import redact
+from bakeoff.suite.text import recorded_name, redact
 from bakeoff.suite.tracking.location import RefusedUri, check_tracking_uri, sqlite_path
 
 PREFIX = "bakeoff-"
@@ -70,7 +70,7 @@ class JobSpec:
     @property
     def first_id(self) -> str:
         """The id of the first attempt."""
-        stems = "-".join(Path(name).stem for name in self.names)[:_LONGEST_NAMES]
+        stems = "-".join(map(recorded_name, self.names))[:_LONGEST_NAMES]
         content = [
             sorted(self.names),
             self.scale,

@@ -24,6 +24,7 @@ from bakeoff.suite.cluster.head_client import HeadClient, NotThere, is_loopback
 from bakeoff.suite.cluster.job_spec import PREFIX, STARTER, STARTER_SCRIPT, JobSpec, split_id
 from bakeoff.suite.errors import FAILED
 from bakeoff.suite.events import Unavailable
+from bakeoff.suite.text import recorded_name
 
 PENDING, RUNNING, SUCCEEDED = "PENDING", "RUNNING", "SUCCEEDED"
 _LIVE = (PENDING, RUNNING)
@@ -70,9 +71,9 @@ class Job:
 
     def is_called(self, name: str) -> bool:
         """Return True for its id, that of the first attempt, or an ablation's name or file."""
-        names = {Path(each).stem for each in self.names.split()}
+        names = {n for each in self.names.split() for n in (recorded_name(each), Path(each).stem)}
         ids = (self.submission_id, split_id(self.submission_id)[0])
-        return name in ids or Path(name).stem in names
+        return name in ids or recorded_name(name) in names
 
     @property
     def submitted(self) -> str:

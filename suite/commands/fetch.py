@@ -14,7 +14,7 @@ from bakeoff.suite.events import Unavailable
 from bakeoff.suite.journal.journal import Journal
 from bakeoff.suite.journal.sqlite_schema import journal_in
 from bakeoff.suite.spec import SpecError
-from bakeoff.suite.text import number_of
+from bakeoff.suite.text import number_of, recorded_name
 
 
 def fetch(names: Sequence[str], address: str, out: Path) -> int:
@@ -46,7 +46,7 @@ def _reports_made_here(url: str, job: Job, folder: Path) -> Sequence[Path]:
     """
     from bakeoff.suite.reporting.build import reports_of, sweeps_to_report
 
-    names = [Path(name).stem for name in job.names.split()]
+    names = [recorded_name(name) for name in job.names.split()]
     with (
         tempfile.TemporaryDirectory() as temporary,
         Journal(fetch_journal(url, job, Path(temporary)), read_only=True) as journal,

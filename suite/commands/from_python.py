@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from bakeoff.suite.sweep.interruption import signals_interrupt
 
 
 def run(
-    *ablations: Ablation | str,
+    *ablations: Ablation | str | Sequence[Ablation | str],
     scale: str = "quick",
     seeds: int | None = None,
     out: Path | str | None = None,
@@ -32,8 +33,8 @@ def run(
     are rows of the reports.
 
     Args:
-        ablations: `Ablation` objects, names, or paths of files. An object is recorded under its
-            `Ablation.name`, which by default is made from its question.
+        ablations: `Ablation` objects, names, or paths of files, or lists of these. An object is
+            recorded under its `Ablation.name`, which by default is made from its question.
         scale: ``smoke``, ``quick``, ``standard`` or ``paper``.
         seeds: Number of seeds, instead of the scale's.
         out: The output folder, instead of that of `options`.

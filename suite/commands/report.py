@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bakeoff.suite.errors import DONE
-from bakeoff.suite.planning.loader import name_of
+from bakeoff.suite.planning.loader import recorded_as
 from bakeoff.suite.reporting.build import at_price, reports_of, sweeps_in
 from bakeoff.suite.reporting.compare import compare as compare_selections
 from bakeoff.suite.reporting.stored_editions import at_edition, editions_side_by_side, made_from
@@ -48,20 +48,22 @@ def report(
     """
     stated = price_in(price)
     if compare is None:
-        known = [name_of(name) for name in names]
+        known = recorded_as(names)
         store = open_store()
-        held = dict(sweeps_in(store, asked=known))
-        for name, file in ((name_of(name), Path(name)) for name in names):
-            if file.suffix == ".py" and file.is_file() and name in held:
+        held = dict(sweeps_in(store, asked=list(known)))
+        for name, file in known.items():
+            if file is not None and name in held:
                 held[name] = at_edition(store, held[name], made_from(file))
-        for page in reports_of(known, at_price(held, stated) if stated else held, folder, scale):
+        for page in reports_of(
+            list(known), at_price(held, stated) if stated else held, folder, scale
+        ):
             print(page, flush=True)
         for name in known if stated else ():
             if not any(sweep.about.costs for sweep in held[name]):
                 said = _NO_COSTS.format(status=command("status", "--price", str(price)))
                 print(f"{name}: {said}", file=sys.stderr)
         return DONE
-    for name in dict.fromkeys(map(name_of, names)):
+    for name in recorded_as(names):
         headline, page = compare_selections(compare, name, open_store, folder, scale)
         print(headline, page, sep="\n", flush=True)
     return DONE
@@ -74,7 +76,7 @@ def print_editions(names: Sequence[str], open_store: Callable[[], Store], scale:
         SpecError: If an ablation is not recorded.
         StoreUnavailable: If the store cannot be reached.
     """
-    for name in dict.fromkeys(map(name_of, names)):
+    for name in recorded_as(names):
         for line in editions_side_by_side(open_store(), name, scale):
             print(line, flush=True)
     return DONE

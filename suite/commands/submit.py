@@ -33,6 +33,7 @@ class SubmitOptions:
         tracking_uri: The MLflow store; by default an SQLite file in the output folder.
         settings: The values of `--set`, as typed: ``("steps=200",)``.
         options: Further options of `bakeoff run`, as typed there: ``("--fail-fast",)``.
+        included: Further files and folders that travel with the sweep.
         follow: Show the driver's log until its end.
         again: Submit the sweep again even if it has succeeded.
         dry_run: Show what would be sent, and send nothing.
@@ -44,6 +45,7 @@ class SubmitOptions:
     tracking_uri: str | None
     settings: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    included: tuple[str, ...] = ()
     follow: bool = False
     again: bool = False
     dry_run: bool = False
@@ -59,7 +61,7 @@ def submit(names: Sequence[str], address: str, options: SubmitOptions) -> int:
 
     plans = plans_of(names, scale=options.scale, seeds=options.seeds, options=options.settings)
     with tempfile.TemporaryDirectory(prefix="bakeoff") as folder:
-        bundle = bundle_code(plans, Path(folder))
+        bundle = bundle_code(plans, Path(folder), options.included)
         spec = _job_spec(plans, bundle, options)
         if options.dry_run:
             return _show(spec, bundle)

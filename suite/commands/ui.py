@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bakeoff.suite.planning.loader import name_of
+from bakeoff.suite.planning.loader import recorded_as
 from bakeoff.suite.sweep.folder_lock import is_held
 from bakeoff.suite.tracking.location import store_of, try_rebase
 from bakeoff.suite.tracking.serve import serve
@@ -19,4 +19,5 @@ def show(name: str | None, out: Path, tracking_uri: str | None, *, port: int) ->
     store = store_of(out, tracking_uri)
     if not is_held(out) and (moved := try_rebase(store)):
         print(moved, flush=True)
-    serve(out, store.uri, port=port, ablation=name_of(name) if name else "")
+    ablation = next(iter(recorded_as([name]))) if name else ""
+    serve(out, store.uri, port=port, ablation=ablation)

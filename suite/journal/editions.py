@@ -139,7 +139,10 @@ def bare_json(plan: Plan) -> bytes:
         "named_axes",
     )  # left out, so that the JSON of an older plan does not change
     idle = {name for name in late if not getattr(bare.about, name)}
-    return _PLAN.dump_json(bare, exclude={"about": {"editions", "costs", "price", *idle}})
+    exclude: dict[str, set[str] | bool] = {"about": {"editions", "costs", "price", *idle}}
+    if not plan.shared_module:
+        exclude["shared_module"] = True
+    return _PLAN.dump_json(bare, exclude=exclude)
 
 
 def parsed_plan(body: str | bytes, path: Path) -> Plan:

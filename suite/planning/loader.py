@@ -42,6 +42,7 @@ from bakeoff.suite.planning.own_modules import (
     refuse_hidden,
 )
 from bakeoff.suite.spec import Ablation, SpecError
+from bakeoff.suite.text import IN_FILE, is_path, recorded_name
 from bakeoff.suite.timeouts import import_time_limit
 
 ALL = "all"
@@ -61,6 +62,7 @@ class LoadedAblation:
         note: The docstring of its file.
         file: The file that defines it, or `VALUE`.
         source_paths: The folder of a user's own file, from which its modules are imported.
+        shared_module: The module of the file, if its ablations have names of their own.
         options: The `--set` options that changed it, as written in a command; usually empty.
     """
 
@@ -69,6 +71,7 @@ class LoadedAblation:
     note: str
     file: Path
     source_paths: tuple[str, ...] = ()
+    shared_module: str = ""
     options: str = ""
 
 
@@ -82,13 +85,34 @@ def find(name: str) -> LoadedAblation:
     """Return the ablation of that name, or in that file.
 
     Raises:
-        SpecError: If it does not exist, or if its file does not hold exactly one `ABLATION`.
+        SpecError: If it does not exist, or if its file holds none or several.
+    """
+    first, *others = find_every(name)
+    if others:
+        raise SpecError(
+            f"{name}: this file contains {first.name}, {', '.join(each.name for each in others)}; "
+            f"choose one, as {name}{IN_FILE}{first.name}."
+        )
+    return first
+
+
+def find_every(name: str) -> list[LoadedAblation]:
+    """Return the ablation of that name, or each one in that file; ``FILE.py::NAME`` is one of them.
+
+    Raises:
+        SpecError: If there is none, or if the file is broken.
     """
     files = shipped()
     if name in files:
-        return _entry(files[name], f"{NAME}.ablations.{name}", ())
-    if _is_path(name):
-        return _own_file(Path(name), files)
+        return _entries(files[name], f"{NAME}.ablations.{name}", ())
+    file, is_one, wanted = name.partition(IN_FILE)
+    if is_path(file):
+        entries = _own_file(Path(file), files)
+        found = [each for each in entries if not is_one or each.name == wanted]
+        if not found:
+            known = unknown_name("ablation", wanted, (each.name for each in entries))
+            raise SpecError(f"{file}: {known}")
+        return found
     raise SpecError(
         unknown_name("ablation", name, files) + " Or give the path of your own file, ending in .py."
     )
@@ -101,61 +125,92 @@ def of_value(ablation: Ablation) -> LoadedAblation:
         SpecError: If its name is that of a shipped ablation, which is already used for records.
     """
     name = ablation.own_name
+    _refuse_shipped(name, "Ablation")
+    return LoadedAblation(name=name, ablation=ablation, note="", file=VALUE)
+
+
+def _refuse_shipped(name: str, said: str) -> None:
     if name == ALL or name in shipped():
         what = "means every shipped ablation" if name == ALL else "is a shipped ablation"
-        raise SpecError(f"Ablation: name={name!r} {what}; rename your ablation.")
-    return LoadedAblation(name=name, ablation=ablation, note="", file=VALUE)
+        raise SpecError(f"{said}: name={name!r} {what}; rename your ablation.")
 
 
 def find_all(names: Sequence[str]) -> list[LoadedAblation]:
     """Return the ablations of those names, each file once; `ALL` names every shipped one.
 
     Raises:
-        SpecError: In the same cases as `find`; or if two files have one name, under which both
-            would be recorded.
+        SpecError: In the same cases as `find_every`; or if ablations of two files have one name,
+            under which both would be recorded.
     """
     found: dict[str, LoadedAblation] = {}
     each = chain.from_iterable(shipped() if name == ALL else [name] for name in names)
-    for entry in map(find, each):
+    for entry in chain.from_iterable(map(find_every, each)):
         other = found.setdefault(entry.name, entry)
         if other.file != entry.file:
-            raise SpecError(f"{entry.file} and {other.file} have the same name; rename one.")
+            raise SpecError(
+                f"{entry.file} and {other.file} both have an ablation {entry.name!r}; rename one."
+            )
     return list(found.values())
 
 
-def name_of(name: str) -> str:
-    """Return the name under which an ablation is recorded, without importing it."""
-    return Path(name).stem if _is_path(name) else name
+def recorded_as(names: Sequence[str]) -> dict[str, Path | None]:
+    """Return the names under which ablations are recorded, each with its file if that exists.
+
+    A file is imported to find its ablations. If it is gone or broken, it counts as a file with one
+    ablation.
+    """
+    found: dict[str, Path | None] = {}
+    for name in names:
+        file = Path(name.partition(IN_FILE)[0])
+        own = file if is_path(str(file)) and file.is_file() else None
+        every = [recorded_name(name)]
+        if own and IN_FILE not in name:
+            try:
+                every = [entry.name for entry in find_every(name)]
+            except LeftThread:
+                raise
+            except SpecError:
+                pass
+        found |= dict.fromkeys(every, own)
+    return found
 
 
-def _is_path(name: str) -> bool:
-    return name.endswith(".py") or "/" in name
-
-
-def _own_file(path: Path, files: dict[str, Path]) -> LoadedAblation:
+def _own_file(path: Path, files: dict[str, Path]) -> list[LoadedAblation]:
     if not os.path.isfile(path):  # unlike Path.is_file, returns False for a name that is too long
         raise SpecError(f"{path}: no such ablation file.")
     path = path.resolve()
     if path in files.values():
-        return _entry(path, f"{NAME}.ablations.{path.stem}", ())
+        return _entries(path, f"{NAME}.ablations.{path.stem}", ())
     if path.suffix != ".py" or not _NAME.fullmatch(path.stem):
         raise SpecError(
             f"{path}: the name of an ablation file must be that of its ablation: at most 64 "
             "lower-case letters, digits and underscores, ending in .py."
         )
-    if path.stem in files:
-        raise SpecError(
-            f"{path}: {path.stem!r} is the name of a shipped ablation; rename the file."
-        )
-    if _shadows(path.stem):
-        raise SpecError(f"{path}: a Python module {path.stem!r} exists already; rename the file.")
+    refuse_taken(path.stem, str(path), "rename the file")
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.append(folder)  # last, so that it does not hide packages that other code imports
     _refuse_large(path)
     forget_changed()
     refuse_hidden(path)
-    return _entry(path, path.stem, (folder,))
+    return _entries(path, path.stem, (folder,))
+
+
+def refuse_taken(name: str, said: str, advice: str) -> None:
+    """Raise if a user's file cannot have that name.
+
+    Args:
+        name: The name of the file, without ``.py``.
+        said: The beginning of the error message.
+        advice: Its end.
+
+    Raises:
+        SpecError: If a shipped ablation or another module has that name.
+    """
+    if name in shipped():
+        raise SpecError(f"{said}: {name!r} is the name of a shipped ablation; {advice}.")
+    if _shadows(name):
+        raise SpecError(f"{said}: a Python module {name!r} exists already; {advice}.")
 
 
 def _shadows(name: str) -> bool:
@@ -166,22 +221,31 @@ def _shadows(name: str) -> bool:
     return PathFinder.find_spec(name, installed) is not None
 
 
-def _entry(path: Path, module_name: str, source_paths: tuple[str, ...]) -> LoadedAblation:
+def _entries(path: Path, module_name: str, source_paths: tuple[str, ...]) -> list[LoadedAblation]:
     module = _executed(path, module_name)
-    note = str(module.__doc__ or "").strip()
-    ablation = _the_ablation(module, path)
-    if ablation.name not in (None, path.stem):
-        raise SpecError(
-            f"{path}: name={ablation.name!r}: the name of an ablation must be that of its file; "
-            "omit name, or rename the file."
+    note = writable(str(module.__doc__ or "").strip())
+    found = _ablations_in(module, path)
+    if set(found) == {"ABLATION"}:
+        only = found["ABLATION"]
+        if only.name not in (None, path.stem):
+            raise SpecError(
+                f"{path}: name={only.name!r}: the name of an ablation must be that of its file; "
+                "omit name, or rename the file."
+            )
+        named, shared_module = {path.stem: only}, ""
+    else:
+        named, shared_module = _by_name(found, path), path.stem
+    return [
+        LoadedAblation(
+            name=name,
+            ablation=ablation,
+            file=path,
+            source_paths=source_paths,
+            shared_module=shared_module,
+            note=note,
         )
-    return LoadedAblation(
-        name=path.stem,
-        ablation=ablation,
-        file=path,
-        source_paths=source_paths,
-        note=writable(note),
-    )
+        for name, ablation in named.items()
+    ]
 
 
 def _executed(path: Path, module_name: str) -> ModuleType:
@@ -244,26 +308,50 @@ def _in_words(error: BaseException) -> str:
     return said
 
 
-def _the_ablation(module: ModuleType, path: Path) -> Ablation:
+def _ablations_in(module: ModuleType, path: Path) -> dict[str, Ablation]:
+    """Return variable -> ablation, each ablation once; variables with an underscore are private."""
     names = vars(module)
-    found: dict[str, Ablation] = {  # isinstance would call code of the value
-        name: value for name, value in names.items() if issubclass(type(value), Ablation)
-    }
-    if set(found) == {"ABLATION"}:
-        return found["ABLATION"]
-    if "ABLATION" in names and "ABLATION" not in found:
+    found: dict[str, Ablation] = {}
+    for name, value in names.items():
+        # isinstance would call code of the value
+        is_one = issubclass(type(value), Ablation) and not name.startswith("_")
+        if is_one and all(value is not other for other in found.values()):
+            found[name] = value
+    if "ABLATION" in names and not issubclass(type(names["ABLATION"]), Ablation):
         value = names["ABLATION"]
         is_class = issubclass(type(value), type)
         kind = f"the class {value.__name__}" if is_class else f"of type {type(value).__name__}"
         raise SpecError(f"{path}: ABLATION is {kind}; it must be a bakeoff.Ablation.")
-    holds = (
-        f"this file contains {', '.join(sorted(found))}"
-        if found
-        else ("this file contains no Ablation")
-    )
-    raise SpecError(
-        f"{path}: an ablation file must contain exactly one Ablation, named ABLATION; {holds}."
-    )
+    if not found:
+        raise SpecError(
+            f"{path}: an ablation file must contain an Ablation, named ABLATION; this file "
+            "contains no Ablation."
+        )
+    return found
+
+
+def _by_name(found: dict[str, Ablation], path: Path) -> dict[str, Ablation]:
+    """Return name -> ablation, for a file whose ablations have names of their own.
+
+    Raises:
+        SpecError: If one has no name, or a name that another or a shipped one has.
+    """
+    named: dict[str, Ablation] = {}
+    for variable, ablation in found.items():
+        name = ablation.name
+        if name is None:
+            holds = f"this file contains {', '.join(sorted(found))}"
+            raise SpecError(
+                f"{path}: {variable} has no name; give it Ablation(name=...), or call the only "
+                f"one of a file ABLATION; {holds}."
+            )
+        if name in named:
+            raise SpecError(
+                f"{path}: name={name!r} is given to two ablations; give one of them another name."
+            )
+        _refuse_shipped(name, str(path))
+        named[name] = ablation
+    return named
 
 
 class LeftThread(SpecError):

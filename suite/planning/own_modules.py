@@ -497,7 +497,7 @@ def _reached_by(plans: Sequence[Plan]) -> dict[str, OwnModule]:
 
 
 def _named_in(plans: Sequence[Plan]) -> list[str]:
-    files = [plan.about.ablation for plan in plans if plan.source_paths]
+    files = [plan.own_module for plan in plans if plan.own_module]
     return [*files, *_modules_of(own_parts(plans))]
 
 

@@ -30,7 +30,14 @@ from bakeoff.suite.planning.knobs import (
     refuse_impossible_teachers,
     with_defaults,
 )
-from bakeoff.suite.planning.loader import VALUE, LoadedAblation, find, find_all, of_value
+from bakeoff.suite.planning.loader import (
+    VALUE,
+    LoadedAblation,
+    find,
+    find_all,
+    find_every,
+    of_value,
+)
 from bakeoff.suite.planning.overrides import Setting, as_options, edited, parsed
 from bakeoff.suite.planning.own_modules import forget_changed, forget_versions
 from bakeoff.suite.planning.resolve import mixer_at, variant_on
@@ -76,6 +83,7 @@ from bakeoff.suite.spec import (
 from bakeoff.suite.tasks.own.data import looked_for_in
 from bakeoff.suite.tasks.registry import TASKS, task_class
 from bakeoff.suite.tasks.task import Task
+from bakeoff.suite.text import IN_FILE
 
 MOST_TRIALS = 100_000
 Filled = Sequence[tuple[Cell, Trial | None]]  # every cell with its trial
@@ -125,7 +133,7 @@ def plans_of(
 
 
 def distinct_plans(
-    ablations: Iterable[Ablation | str],
+    ablations: Iterable[Ablation | str | Sequence[Ablation | str]],
     *,
     scale: str,
     seeds: int | None,
@@ -138,7 +146,7 @@ def distinct_plans(
             under which both would be recorded.
     """
     found: dict[str, Plan] = {}
-    for ablation in ablations:
+    for ablation in _flat(ablations):
         each = plan(ablation, scale=scale, seeds=seeds, settings=settings)
         if found.setdefault(each.about.ablation, each) != each:
             raise SpecError(
@@ -146,6 +154,19 @@ def distinct_plans(
                 "give one of them another Ablation(name=...)."
             )
     return list(found.values())
+
+
+def _flat(
+    ablations: Iterable[Ablation | str | Sequence[Ablation | str]],
+) -> Iterator[Ablation | LoadedAblation]:
+    """Yield each ablation of a call, and each one in a file."""
+    for one in ablations:
+        if isinstance(one, str):
+            yield from find_every(one)
+        elif isinstance(one, list | tuple):
+            yield from _flat(one)
+        else:
+            yield one  # type: ignore[misc]  # anything else is refused by `plan`
 
 
 def _entry(ablation: Ablation | LoadedAblation | str) -> LoadedAblation:
@@ -201,6 +222,7 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
         trials=tuple({t.trial_id: t for _, t in filled if t for t in _lineage(t)}.values()),
         resources=_resources(scale),
         source_paths=entry.source_paths,
+        shared_module=entry.shared_module,
     )
 
 
@@ -512,6 +534,7 @@ def _command(entry: LoadedAblation, scale_name: str, num_seeds: int) -> str:
     For an ablation that a Python program defines, return the call of `bakeoff.run`.
     """
     name = entry.file.name if entry.source_paths else entry.name
+    name += f"{IN_FILE}{entry.name}" if entry.shared_module else ""
     asked = entry.ablation.scale(scale_name).seeds or SEEDS[scale_name]
     if entry.file == VALUE:
         in_python = f", seeds={num_seeds}" if num_seeds != asked else ""

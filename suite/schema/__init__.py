@@ -476,6 +476,12 @@ class Plan:
     trials: tuple[Trial, ...]
     resources: Resources
     source_paths: tuple[str, ...] = ()  # folders from which the user's own modules are imported
+    shared_module: str = ""  # that of the user's file, if its ablations have names of their own
+
+    @property
+    def own_module(self) -> str:
+        """The module of the user's file that defines the ablation; empty without one."""
+        return (self.shared_module or self.about.ablation) if self.source_paths else ""
 
     @property
     def key(self) -> tuple[str, str]:

@@ -385,7 +385,7 @@ class Ablation(FrozenSpec):
         teacher: The teacher for distillation, if the recipe or an axis sets `distillation`. It is
             trained first, on the same task and seed, with the same recipe as the baseline.
         claim: The one primary claim that the ablation tests.
-        combine: How the axes are combined. ``one_at_a_time`` changes one axis at a time; ``cross``
+        combine: How the axes are combined: ``one_at_a_time`` changes one axis at a time; ``cross``
             takes every combination; ``first_with_each`` combines the first axis with each other
             axis in turn, the remaining axes staying at the baseline.
         opens_with: For vision models: the kind of sample that a page shows above its figure of
@@ -395,9 +395,10 @@ class Ablation(FrozenSpec):
             no model has them.
         scaling_law: Adds larger, held-out variants, and a scaling law on the page that predicts
             them. A side of the claim may name them as ``mixer=lstm, held out``.
-        name: The name in the journal, MLflow and reports, for an ablation that is not in a file:
-            lower-case letters, digits and underscores, at most 64, a letter first. By default it is
-            made from the question. An ablation in a file is named after its file.
+        name: The name in the journal, MLflow and reports: lower-case letters, digits and
+            underscores, at most 64, a letter first. The only ablation of a file is named after its
+            file, and each of several needs a name. In a program, the default is made from the
+            question.
     """
 
     question: Text

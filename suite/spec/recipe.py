@@ -30,8 +30,8 @@ class Recipe(FrozenSpec):
         optimizer: ``adamw`` (Loshchilov and Hutter 2019, arXiv:1711.05101; betas 0.9 and 0.98),
             ``sgd`` (with momentum; weight decay is added to the gradient) or ``adafactor`` (Shazeer
             and Stern 2018, arXiv:1804.04235; the step is relative to the scale of the parameter).
-        learning_rate: Peak learning rate of the schedule. ``tuned`` first searches for the best
-            rate of each variant on validation data, with two seeds; see
+        learning_rate: Peak learning rate of the schedule, or ``tuned``, which first searches for
+            the best rate of each variant on validation data, with two seeds; see
             `bakeoff.suite.probes.learning_rate`.
         width_power: Exponent by which the learning rate decreases with the width: a variant whose
             width differs from the scale's `dim` trains with `learning_rate` times (`dim` / its

@@ -172,7 +172,7 @@ class Options:
 
 
 def run(
-    *ablations: Ablation | str,
+    *ablations: Ablation | str | Sequence[Ablation | str],
     scale: str = "quick",
     seeds: int | None = None,
     options: Options | None = None,
@@ -182,7 +182,7 @@ def run(
     """Run the missing trials of these ablations, record them, and make their reports.
 
     Args:
-        ablations: `Ablation` objects, names, or paths of files.
+        ablations: `Ablation` objects, names, or paths of files, or lists of these.
         scale: The name of the scale, see `bakeoff.suite.spec.Ablation`.
         seeds: Number of seeds, instead of the scale's.
         options: The options of the sweep.

@@ -9,7 +9,7 @@ content in the store, and the writer writes it again.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from bakeoff.suite.journal.editions import SHOWN_DIGITS, Source, edition_sha256
 from bakeoff.suite.journal.export import JOURNAL_FILE, ExportError, exported, unpacked
 from bakeoff.suite.journal.journal import Journal
 from bakeoff.suite.journal.sqlite_schema import journal_in
-from bakeoff.suite.planning.loader import name_of
+from bakeoff.suite.planning.loader import recorded_as
 from bakeoff.suite.reporting.build import (
     findings_of,
     refuse_missing,
@@ -101,7 +101,8 @@ def differences(out: Path, tracking_uri: str | None, names: Sequence[str] = ()) 
     _refuse_empty(out, store)
     if is_held(out):
         raise FolderUnavailable(f"--out {out}: a run is in progress; wait until it ends.")
-    return _verification(out, _found_in(out, store, names), names)
+    asked = recorded_as(names)
+    return _verification(out, _found_in(out, store, asked), asked)
 
 
 def repaired(out: Path, tracking_uri: str | None, names: Sequence[str] = ()) -> Verification:
@@ -121,22 +122,23 @@ def repaired(out: Path, tracking_uri: str | None, names: Sequence[str] = ()) -> 
     """
     store = store_of(out, tracking_uri)
     _refuse_empty(out, store)
+    asked = recorded_as(names)
     with lock_folder(out):
         moved = try_rebase(store)
-        found = before = _found_in(out, store, names)
+        found = before = _found_in(out, store, asked)
         if any(each.is_lost for each in found):
             _restore(found, store, out)
-            found = _found_in(out, store, names)
+            found = _found_in(out, store, asked)
         if found:
             _write_anew(found, store, out)
-            found = _found_in(out, store, names)
+            found = _found_in(out, store, asked)
         left = {each.sentence for each in found}
         mended = [moved, *(each.sentence for each in before if each.sentence not in left)]
-        return _verification(out, found, names, tuple(filter(None, mended)))
+        return _verification(out, found, asked, tuple(filter(None, mended)))
 
 
 def _verification(
-    out: Path, found: Sequence[Difference], asked: Sequence[str], mended: tuple[str, ...] = ()
+    out: Path, found: Sequence[Difference], asked: Collection[str], mended: tuple[str, ...] = ()
 ) -> Verification:
     """Return the differences with a summary such as ``4 trials of heads: 2 differences``."""
     compared = "no journal"
@@ -164,11 +166,11 @@ def _nothing_run(out: Path) -> SpecError:
     return SpecError(f"--out {out}: nothing has been run here yet; start with `{run}`.")
 
 
-def _is_asked(ablation: str, names: Sequence[str]) -> bool:
-    return not names or ablation in map(name_of, names)
+def _is_asked(ablation: str, asked: Collection[str]) -> bool:
+    return not asked or ablation in asked
 
 
-def _found_in(out: Path, store: Store, names: Sequence[str]) -> list[Difference]:
+def _found_in(out: Path, store: Store, asked: Mapping[str, Path | None]) -> list[Difference]:
     """Return every difference.
 
     Raises:
@@ -188,10 +190,10 @@ def _found_in(out: Path, store: Store, names: Sequence[str]) -> list[Difference]
     with Journal(path, read_only=True) as journal:
         every, damaged = journal.plans(), {trial_id for trial_id, _ in journal.damaged()}
         recorded = {plan.about.ablation for plan in every}
-        for name in map(name_of, names):
+        for name in asked:
             if name not in recorded:
                 refuse_missing(name, (), known=recorded)
-        plans = [plan for plan in every if _is_asked(plan.about.ablation, names)]
+        plans = [plan for plan in every if _is_asked(plan.about.ablation, asked)]
         editions = {edition_sha256(plan)[:SHOWN_DIGITS] for plan in plans}
         found = [each for plan in plans for each in _of_journal(plan, journal, damaged)]
         # Rows cannot be compared with the store if some are damaged.
@@ -201,13 +203,13 @@ def _found_in(out: Path, store: Store, names: Sequence[str]) -> list[Difference]
     known = {plan.key for plan in plans}
     if not is_shared:
         for key in reader.sweeps():
-            if key not in known and _is_asked(key[0], names):
+            if key not in known and _is_asked(key[0], asked):
                 sentence = f"{key[0]}, {key[1]}: the sweep is in the store, not in the journal."
                 found.append(Difference(sentence=sentence, key=key, is_lost=True))
     if not any(each.files for each in found):  # otherwise there is nothing to make a report from
-        files = {name_of(name): Path(name) for name in names if Path(name).is_file()}
         for name in sorted({name for name, _ in known}):
-            is_wanted = made_from(files[name]) if name in files else _is_among(editions)
+            file = asked.get(name)
+            is_wanted = made_from(file) if file else _is_among(editions)
             found += _of_report(name, known, store, out / "reports", is_wanted)
     return found
 

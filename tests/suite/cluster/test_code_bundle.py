@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
 
+from bakeoff.suite import cli
 from bakeoff.suite.cluster import code_bundle
 from bakeoff.suite.cluster.code_bundle import CodeBundle, bundle_code
 from bakeoff.suite.planning.plan import plan
@@ -163,6 +166,61 @@ def test_a_declared_file_travels(write_ablation: WriteAblation, folder: Path) ->
     (path.parent / "texts" / "words.txt").write_text("one")
     found = bundle_code([plan(str(path))], folder)
     assert set(found.sizes()) == {"mine.py", "mine_mixers.py", "texts/words.txt"}
+
+
+def test_included_files_travel_at_their_places(
+    write_ablation: WriteAblation, folder: Path, tmp_path: Path
+) -> None:
+    path = write_ablation()
+    for name in ("words.txt", "texts/one.txt", "texts/deep/two.txt", "texts/.hidden", "other.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link").symlink_to(tmp_path / "words.txt")
+    asked = ["./words.txt", "texts", "texts/one.txt", str(tmp_path / "link")]
+    found = bundle_code([plan(str(path))], folder, asked)
+    wanted = {"mine.py", "words.txt", "texts/one.txt", "texts/deep/two.txt", "link"}
+    assert set(found.sizes()) == wanted
+    assert (folder / "link").read_text() == "words.txt"
+    digests = {found.digest()}
+    (folder / "texts/one.txt").write_text("edited")
+    digests.add(found.digest())
+    assert len(digests) == 2  # another content is another submission
+
+
+def test_for_a_shipped_ablation_files_are_in_the_current_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "words.txt").touch()
+    assert set(bundle_code([plan("heads")], folder, ["words.txt"]).sizes()) == {"words.txt"}
+
+
+def test_what_cannot_be_included_is_told_before_anything_is_sent(
+    write_ablation: WriteAblation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Call the command, with an address where nothing would answer."""
+    path = write_ablation()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "large").write_bytes(bytes(4 * 2**20))
+    monkeypatch.setattr(code_bundle, "_MOST_BYTES", 3 * 2**20)
+    refused = {
+        "gone.txt": f"--include gone.txt: there is no such file or folder in {tmp_path}",
+        "../x": f"--include ../x: it must be in {tmp_path}",
+        "/etc/passwd": f"--include /etc/passwd: it must be in {tmp_path}",
+        "empty": "this folder has no file to send",
+        "large": "this one to 4; at most 3 MiB can be sent",
+    }
+    for name, sentence in refused.items():
+        monkeypatch.setattr(
+            sys, "argv", ["bakeoff", "submit", str(path), "--address", "127.0.0.1:1", "--dry-run"]
+        )
+        sys.argv += ["--include", "mine.py", "--include", name]
+        said = io.StringIO()
+        with redirect_stderr(said), pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 2
+        assert sentence in said.getvalue()
+        assert said.getvalue().count("\n") == 1
 
 
 def test_too_large_names_the_largest(

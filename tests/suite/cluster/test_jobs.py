@@ -281,6 +281,36 @@ def both_have_succeeded(told: Any) -> bool:
     return {seen["job_status"] for seen in told["submissions"][:2]} == {"SUCCEEDED"}
 
 
+READS = """
+from pathlib import Path
+
+
+class Reads(Good):
+    def meet_fault(self, x):
+        beside = Path(__file__).with_name("words") / "size.txt"
+        assert beside.read_text() == Path("words/size.txt").read_text() == "8"
+"""
+
+
+@pytest.mark.slow
+def test_included_files_reach_the_trials_of_one_of_two_ablations_in_a_file(
+    work: Workplace, there: Cluster
+) -> None:
+    module = work.path / f"{work.mixers('own_readers')}.py"
+    module.write_text(module.read_text() + READS)
+    file = Path(work.ablation("both", mixer="own_readers:Reads", probes=["quality"], seeds=1))
+    named = file.read_text().replace("ABLATION = Ablation(", "READS = Ablation(name='reads',")
+    file.write_text(f"{named}OTHER = READS.model_copy(update={{'name': 'other'}})\n")
+    (work.path / "words").mkdir()
+    (work.path / "words" / "size.txt").write_text("8")
+    submit = ("submit", f"{file}::reads", "--address", there.url, "--include", "words", "--follow")
+    assert "submitted bakeoff-reads-quick-" in said(work, *submit)
+    found = results(work.out).values()
+    assert [result.status for result in found] == [Status.OK] * len(found)
+    assert rows(work.out, "reads")
+    assert not (work.out / "reports" / "other").exists()
+
+
 @pytest.mark.slow
 def test_a_relative_folder_is_in_the_home_of_the_heads_user_and_taken_in_turns(
     work: Workplace, there: Cluster, place: Path

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bakeoff.suite import timeouts
-from bakeoff.suite.planning.loader import LoadedAblation, find, find_all, name_of, shipped
+from bakeoff.suite.planning.loader import LoadedAblation, find, find_all, recorded_as, shipped
 from bakeoff.suite.spec import SpecError
 from tests.suite.small_ablation import WriteAblation
 
@@ -49,7 +49,7 @@ def test_two_ablations_are_named(write_ablation: WriteAblation) -> None:
 def test_an_ablation_under_another_name_is_none(write_ablation: WriteAblation) -> None:
     path = write_ablation()
     path.write_text(path.read_text().replace("ABLATION =", "HEADS ="))
-    assert "named ABLATION; this file contains HEADS" in _refusal(path)
+    assert "HEADS has no name; give it Ablation(name=...)" in _refusal(path)
 
 
 def test_the_limit_is_lifted_afterwards(
@@ -137,13 +137,12 @@ def test_all_names_every_shipped_ablation_once() -> None:
 def test_two_files_of_one_name_are_refused(write_ablation: WriteAblation, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     paths = [write_ablation(), write_ablation(name="other/mine.py")]
-    with pytest.raises(SpecError, match="have the same name; rename"):
+    with pytest.raises(SpecError, match="both have an ablation 'mine'; rename one"):
         find_all(list(map(str, paths)))
 
 
-def test_the_recorded_name_of_a_path_needs_no_import() -> None:
-    assert name_of("heads") == "heads"
-    assert name_of("/no/such/folder/mine.py") == "mine"
+def test_the_recorded_name_of_a_missing_file_is_its_own() -> None:
+    assert recorded_as(["heads", "/no/such/folder/mine.py"]) == {"heads": None, "mine": None}
 
 
 def test_a_helper_that_an_installed_module_hides_is_named(

@@ -1,0 +1,1 @@
+"""The files that `bakeoff new` writes under another name; each runs as it is."""
