@@ -20,6 +20,7 @@ from itertools import accumulate, pairwise
 
 PADDING, START, END, UNKNOWN = 0, 1, 2, 3
 _NUM_SPECIAL = 4
+_MOST_KNOWN = 200_000  # words whose subwords are kept
 WORD = r" ?\w+| ?[^\w\s]"  # merges do not cross the border of a word
 _WORDS = re.compile(WORD)
 _SHOWN_UNKNOWN = "\N{REPLACEMENT CHARACTER}"
@@ -73,6 +74,8 @@ class Subwords:
 
     def _of_word(self, word: str) -> tuple[int, ...]:
         pieces = self._merged(list(word))
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
         self._known[word] = tuple(self._symbols.get(piece, UNKNOWN) for piece in pieces)
         return self._known[word]
 
