@@ -33,6 +33,7 @@ _MOST_OF_A_LINE = 1 << 26  # characters
 _PARQUET_ROWS = 1_024
 _JSON_ROWS = 10_000
 _MOST_SHOWN = 10  # columns in a message
+LARGEST = 1e30  # number, so that a standardised one is finite in float32
 _NO_NUMBER = frozenset(["", "nan", "na", "n/a", "#n/a", "null", "none", "-", "?"])
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _OTHER_FORMATS = {
@@ -370,7 +371,7 @@ def numbers_of(path: Path, name: str, part: Part) -> tuple[NDArray[np.float64], 
     """Return the numbers of a column, and which of them are missing.
 
     Raises:
-        TaskError: if a cell is not a finite number.
+        TaskError: if a cell is not a number, or infinite or nearly so.
     """
     cells = part.columns[name]
     if pa.types.is_string(cells.type):
@@ -384,10 +385,11 @@ def numbers_of(path: Path, name: str, part: Part) -> tuple[NDArray[np.float64], 
         raise TaskError(
             f"{path}: the column {name!r} holds values of type {cells.type}, not numbers"
         )
-    if not np.isfinite(found[~is_missing]).all():
-        index = int(np.isinf(found).argmax())
+    is_large = np.abs(found) > LARGEST
+    if is_large.any():
         raise TaskError(
-            f"{path}: the column {name!r} is infinite, or beyond 1e308, in {part.place(index)}"
+            f"{path}: the column {name!r} is infinite or beyond {LARGEST:g} in "
+            f"{part.place(int(is_large.argmax()))}; scale it down"
         )
     return found, is_missing
 

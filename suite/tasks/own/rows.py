@@ -50,7 +50,6 @@ MOST_FITTED = 20_000  # training examples that floors are fitted to
 _LEARNT_FROM, _CHARACTERS_LEARNT_FROM = 100_000, 20_000_000  # texts for a vocabulary
 _ROWS_AT_ONCE = 65_536
 _MOST_SHOWN = 10  # classes in the summary
-_LARGEST = 1e150  # whose square is finite
 _NAMES = {split: name for name, split in SPLITS.items()}
 
 
@@ -256,7 +255,7 @@ class RowsReader(Reader):
             if cut:
                 sentence += f"; {cut:,} were cut after {MOST_CHARACTERS_OF_A_TEXT:,} characters"
         else:
-            means, deviations = _moments(path, rows.inputs, prepared.array("values"), training)
+            means, deviations = _moments(prepared.array("values"), training)
             constant = [n for n, each in zip(rows.inputs, deviations, strict=True) if not each]
             facts["means"] = means.tolist()
             facts["deviations"] = [each or 1.0 for each in deviations.tolist()]
@@ -369,7 +368,7 @@ class _Gathered:
     def refuse_incomplete(self) -> None:
         """Raise if there are no rows, or cells are empty."""
         if not self._num_rows:
-            raise TaskError(f"{self.path} has a header and no rows")
+            raise TaskError(f"{self.path} has no rows")
         for name, (count, place) in self._missing.items():
             where = f"{count:,} rows, the first is" if count > 1 else ""
             raise TaskError(
@@ -442,7 +441,7 @@ class _Gathered:
         """
         targets = np.concatenate(self._targets)
         training = prepared.array("training_rows")
-        (mean,), (deviation,) = _moments(self.path, [self.answer], targets[:, None], training)
+        (mean,), (deviation,) = _moments(targets[:, None], training)
         if not deviation:
             raise TaskError(
                 f"{self.path}: the column {self.answer!r} is {mean:g} in all training rows, so "
@@ -587,24 +586,17 @@ def _first_texts(texts: _Texts, count: int) -> Iterator[str]:
 
 
 def _moments(
-    path: Path, names: Sequence[str], values: NDArray[np.float64], rows: Whole
+    values: NDArray[np.float64], rows: Whole
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean and standard deviation of the columns of `values` over some rows.
 
-    Raises:
-        TaskError: if numbers are so large that their squares are infinite.
+    The deviation of a constant is 0.
     """
 
     def parts() -> Iterable[NDArray[np.float64]]:
         firsts = range(0, len(rows), _ROWS_AT_ONCE)
         return (values[rows[first : first + _ROWS_AT_ONCE]] for first in firsts)
 
-    largest = np.max([np.abs(part).max(axis=0) for part in parts()], axis=0)
-    if largest.max() > _LARGEST:
-        name = names[int(largest.argmax())]
-        raise TaskError(
-            f"{path}: the column {name!r} holds numbers beyond {_LARGEST:g}; scale them down"
-        )
     mean = sum(part.sum(axis=0) for part in parts()) / len(rows)
     variance = sum(((part - mean) ** 2).sum(axis=0) for part in parts()) / len(rows)
     is_constant = np.sqrt(variance) <= 1e-12 * np.abs(mean)  # rounding of the mean

@@ -73,7 +73,7 @@ def written(path: Path, rows: Sequence[Row]) -> Path:
 
 
 def all_of(task: Task) -> dict[str, Batch]:
-    found = {split: list(task.held_out(split, 10_000))[0] for split in ("validation", "test")}
+    found = {split: next(iter(task.held_out(split, 10_000))) for split in ("validation", "test")}
     return {"training": task.training_batch(0, task.num_training_examples() or 0, 0), **found}
 
 
