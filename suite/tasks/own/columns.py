@@ -65,7 +65,7 @@ class Part:
         columns: The cells of each column, null where one is missing; cells of a CSV file are texts.
         first: The number of the first row.
         row: The word for a row in messages.
-        inside: Where the rows are, if the data have several files, as `` of train``.
+        inside: The place of the rows if the data have several, as `` of train``.
         split: The split of all rows, if the data determine it.
     """
 

@@ -209,9 +209,10 @@ class RowsReader(Reader):
     """A reader of rows.
 
     A text is cut after 100,000 characters. Labels and splits are read without white space around
-    them. Of the validation and test rows 10,000 and 25,000 random ones are scored, if there are
-    more. If the data determine the splits, but no row is for validation, one in ten of the training
-    rows is, by a hash. Floors are fitted to at most 20,000 training rows.
+    them. A cell that is needed must not be empty. At most 10,000 validation rows and 25,000 test
+    rows are scored, drawn at random. If the data determine the splits, but no row is for
+    validation, one in ten of the training rows is, by a hash. Floors are fitted to at most 20,000
+    training rows.
     """
 
     data: Table | SavedDataset
@@ -304,7 +305,7 @@ class RowsReader(Reader):
 
 
 class _Gathered:
-    """What is read of rows.
+    """The content of the rows that were read so far.
 
     Attributes:
         inputs: The names of the columns of the inputs.

@@ -30,8 +30,8 @@ _ROWS_AT_ONCE = 10_000
 class SavedDatasetReader(RowsReader):
     """The reader of a saved `Dataset` or `DatasetDict`.
 
-    Of several splits ``train``, ``validation`` and ``test`` are read, and others are not. A single
-    split is divided by a hash, whatever its name. The class -1 of a `ClassLabel` is a missing one.
+    The splits ``train``, ``validation`` and ``test`` are read, and others are not. A single split
+    is divided by a hash, whatever its name. The class -1 of a `ClassLabel` is a missing one.
     """
 
     data: SavedDataset

@@ -49,7 +49,7 @@ class TextSymbols(ABC):
         return "".join(self.characters[symbol] for symbol in symbols) if self.characters else ""
 
 
-class Words(TextSymbols):
+class WordSymbols(TextSymbols):
     """The most frequent words."""
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -65,7 +65,7 @@ class Words(TextSymbols):
         return [self._symbols.get(word, UNKNOWN) for word in words[:length]] or [UNKNOWN]
 
 
-class Characters(TextSymbols):
+class CharacterSymbols(TextSymbols):
     """The characters that occur."""
 
     def __init__(self, characters: str) -> None:
@@ -80,7 +80,7 @@ class Characters(TextSymbols):
         return np.where(self._codes[places] == asked, places + _NUM_SPECIAL, UNKNOWN)
 
 
-class Bytes(TextSymbols):
+class ByteSymbols(TextSymbols):
     """All bytes."""
 
     characters = "\0" + BYTES_AS_TEXT
@@ -91,7 +91,7 @@ class Bytes(TextSymbols):
         return np.frombuffer(text[:length], dtype=np.uint8) + np.int64(1)
 
 
-class TextSubwords(TextSymbols):
+class SubwordSymbols(TextSymbols):
     """Subwords."""
 
     def __init__(self, subwords: Subwords) -> None:
@@ -137,13 +137,13 @@ def learnt_symbols(kind: str, num_symbols: int, texts: Iterable[str]) -> dict[st
 def symbols_of(facts: Mapping[str, Any]) -> TextSymbols:
     """Return the vocabulary that `learnt_symbols` has described."""
     if facts["kind"] == "words":
-        return Words(facts["words"])
+        return WordSymbols(facts["words"])
     if facts["kind"] == "characters":
-        return Characters(facts["characters"])
+        return CharacterSymbols(facts["characters"])
     if facts["kind"] == "subwords":
         merges = [(first, second) for first, second in facts["merges"]]
-        return TextSubwords(Subwords(facts["characters"], merges))
-    return Bytes()
+        return SubwordSymbols(Subwords(facts["characters"], merges))
+    return ByteSymbols()
 
 
 def _first(texts: Iterable[str]) -> Iterable[str]:
