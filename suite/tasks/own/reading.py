@@ -68,7 +68,7 @@ def digests_of(contents: Iterable[bytes]) -> NDArray[np.uint64]:
 
 def splits_of(digests: NDArray[np.uint64]) -> NDArray[np.uint8]:
     """Return the split of each example, by its digest; see `split_by_hash`."""
-    parts = digests % np.uint64(_NUM_PARTS)
+    parts = (digests % np.uint64(_NUM_PARTS)).astype(np.uint8)
     found = np.full(len(parts), TRAINING, dtype=np.uint8)
     found[np.isin(parts, _TEST_PARTS)] = TEST
     found[parts == _VALIDATION_PART] = VALIDATION

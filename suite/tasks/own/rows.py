@@ -286,7 +286,11 @@ class RowsReader(Reader):
     def _learn(self, prepared: Prepared, path: Path) -> tuple[dict[str, Any], str]:
         """Return the vocabulary, and a clause on the lengths of texts."""
         kind, rows = self.data.symbols, prepared.array("training_rows")
-        chosen = _drawn(len(rows), min(len(rows), _LEARNT_FROM), TRAINING)
+        stream, chosen = RandomStream(HELD_OUT_SEED, 2 + TRAINING), np.arange(len(rows))
+        if len(rows) > _LEARNT_FROM:  # some are drawn twice and count once
+            chosen = np.unique(stream.integers(_LEARNT_FROM, low=0, high=len(rows)))
+        # In random order, because a file may be sorted and only its first texts are read if long.
+        chosen = chosen[np.argsort(stream.bits(len(chosen)))]
         texts = _first_texts(_Texts(prepared, np.asarray(rows[chosen])), len(chosen))
         learnt = learnt_symbols(kind, self.data.vocabulary, texts)
         if kind == "characters" and len(learnt["characters"]) > MOST_CHARACTERS:
@@ -415,7 +419,7 @@ class _Gathered:
             )
         are_numbers = all(name.removeprefix("-").isdecimal() for name in names)
         order = sorted(range(len(names)), key=lambda i: int(names[i]) if are_numbers else names[i])
-        codes = np.argsort(order)[np.concatenate(self._codes)]
+        codes = np.argsort(order).astype(np.int32)[np.concatenate(self._codes)]
         known = np.bincount(codes[splits == TRAINING], minlength=len(names))
         if not known.all():
             index = int(np.isin(codes, np.flatnonzero(known == 0)).argmax())

@@ -309,6 +309,16 @@ def test_a_large_table_is_scored_and_fitted_in_part(tmp_path: Path) -> None:
     assert 0.4 < FLOORS["majority"].score(task) < 0.6
 
 
+def test_the_vocabulary_of_long_texts_is_of_the_whole_file(tmp_path: Path) -> None:
+    texts = [f"{'early' if i < 150 else 'late'}{i} {'x' * 99_000}" for i in range(300)]
+    path = written(tmp_path / "t.csv", [{"text": text, "y": i % 2} for i, text in enumerate(texts)])
+    task: Any = build_task(str(Table(path, text="text", label="y")), 2)
+    words = task.prepared.facts["symbols"]["words"]
+    assert words[0] == "x" * 99_000
+    assert len(words) < 300  # 20 million characters do not hold all of them
+    assert 50 < sum(word.startswith("early") for word in words) < len(words) - 50
+
+
 class BagOfWords(nn.Module):
     def __init__(self, num_symbols: int, num_outputs: int) -> None:
         super().__init__()
