@@ -89,17 +89,22 @@ class TextFile(OwnData):
 class _Rows(OwnData):
     """Rows with named columns.
 
+    A cell of a named column must not be empty, and each split needs ten rows. Texts are cut after
+    100,000 characters. Numbers are standardised by the mean and the standard deviation of the
+    training part, a `target` too, so that its mean has a squared error of about 1. At most 10,000
+    validation rows and 25,000 test rows are scored, drawn at random.
+
     Attributes:
         text: The column with the text to classify.
         label: The column with the class.
         features: The columns with numbers, in place of `text`.
         target: The column with the number to predict, in place of `label`.
-        split: The column that says for each row ``train``, ``validation`` or ``test``. By default
-            7 of 10 rows are for training, 1 for validation and 2 for the test, by a hash of the
-            text or the features, so that equal rows are on one side.
-        symbols: What a model reads of a text: ``words``, ``characters``, ``bytes`` or
-            ``subwords``.
-        vocabulary: The number of words or subwords, the most frequent of the training part.
+        split: The column that says for each row ``train``, ``validation`` or ``test``; if no row is
+            for validation, one of ten training rows is. By default 7 of 10 rows are for training,
+            1 for validation and 2 for the test, by a hash of the text or the features, so that
+            equal rows are on one side.
+        symbols: The symbols of a text: ``words``, ``characters``, ``bytes`` or ``subwords``.
+        vocabulary: The number of words or subwords, the most frequent of 100,000 training texts.
     """
 
     text: _Column | None = None
@@ -142,7 +147,9 @@ class Table(_Rows):
 class SavedDataset(_Rows):
     """A folder that `save_to_disk` of Hugging Face `datasets` wrote, read as a table.
 
-    The splits of a `DatasetDict` are used if they are named ``train``, ``validation`` and ``test``.
+    That package need not be installed. The splits of a `DatasetDict` are used if they are named
+    ``train``, ``validation`` and ``test``; others are ignored, unless there is only one. The names
+    of a `ClassLabel` are the classes, and -1 is an empty cell.
     """
 
 

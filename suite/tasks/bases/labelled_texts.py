@@ -17,6 +17,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -40,7 +41,7 @@ _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)?|[^\w\s]|_")
 class TextClassification(LabelledTask):
     """Classification of texts by their first tokens; symbol 0 is padding and occurs in no text."""
 
-    floors = ("uniform", "majority", "tf_idf")
+    floors: ClassVar[tuple[str, ...]] = ("uniform", "majority", "tf_idf")
     lengths = (1, 512)
     token_name = "words"
     is_padded = True

@@ -56,8 +56,19 @@ def split_by_hash(contents: Iterable[bytes]) -> NDArray[np.uint8]:
 
     Equal contents have the same split.
     """
+    return splits_of(digests_of(contents))
+
+
+def digests_of(contents: Iterable[bytes]) -> NDArray[np.uint64]:
+    """Return a number of 64 bits for each content; different contents rarely have the same."""
     digests = (hashlib.blake2b(content, digest_size=8).digest() for content in contents)
-    parts = np.frombuffer(b"".join(digests), dtype=">u8") % _NUM_PARTS
+    found = np.fromiter((int.from_bytes(digest) for digest in digests), dtype=np.uint64)
+    return found
+
+
+def splits_of(digests: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """Return the split of each example, by its digest; see `split_by_hash`."""
+    parts = (digests % np.uint64(_NUM_PARTS)).astype(np.uint8)
     found = np.full(len(parts), TRAINING, dtype=np.uint8)
     found[np.isin(parts, _TEST_PARTS)] = TEST
     found[parts == _VALIDATION_PART] = VALIDATION
