@@ -40,6 +40,7 @@ class Uniform(Floor):
     name = "uniform"
     label = "uniform"
     is_quick = True
+    is_fitted = False
 
     def suits(self, task: type[Task]) -> bool:
         """Return True if the metric defines how many symbols must be right together."""
@@ -61,7 +62,7 @@ class Majority(Floor):
 
     def label_on(self, task: type[Task]) -> str:
         """Return "unigram" for a text."""
-        return "unigram" if task.metric.unit == "bit" else self.label
+        return "unigram" if task.metric.unit == "bit" else super().label_on(task)
 
     def suits(self, task: type[Task]) -> bool:
         """Return True if each answer counts by itself."""
@@ -95,6 +96,7 @@ class ShownAnswers(Floor):
     name = "shown_answers"
     label = "guess among shown"
     is_quick = True
+    is_fitted = False
     metric = Accuracy
 
     def suits(self, task: type[Task]) -> bool:

@@ -124,6 +124,7 @@ class CopiedSource(Floor):
 
     name = "copied_source"
     label = "copied source"
+    is_fitted = False
     asks_for = ("sequence",)
     metric = SequenceMetric
     context = "tokens"

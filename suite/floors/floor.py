@@ -36,6 +36,7 @@ class Floor(ABC):
         input_kinds: The kinds that the first input may have.
         context: The kind that the context must have.
         is_quick: True if its score takes well under a second on every task.
+        is_fitted: True if it reads training examples.
     """
 
     name: ClassVar[str]
@@ -47,10 +48,16 @@ class Floor(ABC):
     input_kinds: ClassVar[tuple[str, ...]] = ()
     context: ClassVar[str] = ""
     is_quick: ClassVar[bool] = False
+    is_fitted: ClassVar[bool] = True
 
     def label_on(self, task: type[Task]) -> str:
-        """Return the label in the tables of the given task."""
-        return self.label
+        """Return the label in the tables of the given task.
+
+        It says so if the floor reads only some of the training examples.
+        """
+        if task.most_fitted is None or not self.is_fitted:
+            return self.label
+        return f"{self.label} (fitted to {task.most_fitted:,} examples)"
 
     def suits(self, task: type[Task]) -> bool:
         """Return True if the task has what the floor needs."""
@@ -90,8 +97,12 @@ def score_of_written(task: Any, written: Callable[[Batch], Iterable[Any]]) -> fl
 
 
 def training_batches(task: Task) -> Iterator[Batch]:
-    """Yield an epoch of training examples, or `NUM_DRAWN` examples of a task that draws them."""
+    """Yield an epoch of training examples, or `NUM_DRAWN` examples of a task that draws them.
+
+    A task whose epoch is large yields `Task.most_fitted` of its examples, drawn at random.
+    """
     left = task.num_training_examples() or NUM_DRAWN
+    left = min(left, task.most_fitted or left)
     size = min(_rows(task), left)
     for step in range(-(-left // size)):
         batch = task.training_batch(step, size, _SEED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bakeoff.suite.floors import constant, counting, task_specific, vectors
+from bakeoff.suite.floors import constant, counting, numbers, task_specific, vectors
 from bakeoff.suite.floors.floor import Floor
 
 FLOORS: dict[str, Floor] = {
@@ -31,5 +31,7 @@ FLOORS: dict[str, Floor] = {
         task_specific.MeanOfData,
         task_specific.Mean,
         task_specific.NadarayaWatson,
+        numbers.MeanAnswer,
+        numbers.RidgeRegression,
     )
 }

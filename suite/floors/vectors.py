@@ -18,7 +18,7 @@ score on the validation split, in a tie the first.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,10 +62,14 @@ class NearestCentroid(Floor):
         rows, training = _joined(training_batches(task))
         sums = torch.zeros(task.output_size, rows.shape[1]).index_add_(0, training.targets, rows)
         counts = torch.bincount(training.targets, minlength=task.output_size)
-        asked, test = _joined(held_out_batches(task, "test"))
-        logits = -_distances(asked, sums / counts[:, None])
-        logits = logits.nan_to_num(nan=-torch.inf)  # for classes without training examples
-        return float(task.metric.value(task.metric.sums(Outputs(logits), test)))
+
+        def scored(batch: Batch) -> Tensor:
+            logits = -_distances(batch.inputs[INPUTS].flatten(1), sums / counts[:, None])
+            logits = logits.nan_to_num(nan=-torch.inf)  # for classes without training examples
+            found: Tensor = task.metric.sums(Outputs(logits), batch)
+            return found
+
+        return float(task.metric.over(map(scored, _in_groups(held_out_batches(task, "test")))))
 
 
 class NearestNeighbours(NearestCentroid):
@@ -79,10 +83,14 @@ class NearestNeighbours(NearestCentroid):
         rows, training = _joined(training_batches(task))
 
         def scores(split: Split, *numbers: int) -> dict[int, float]:
-            asked, batch = _joined(held_out_batches(task, split))
-            classes = training.targets[nearest(rows, asked, max(numbers))]
-            logits = {k: Outputs(votes(classes[:, :k], task.output_size)) for k in numbers}
-            return {k: task.metric.value(task.metric.sums(logits[k], batch)) for k in numbers}
+            sums: dict[int, list[Tensor]] = {k: [] for k in numbers}
+            for batch in _in_groups(held_out_batches(task, split)):
+                asked = batch.inputs[INPUTS].flatten(1)
+                classes = training.targets[nearest(rows, asked, max(numbers))]
+                for k, found in sums.items():
+                    logits = votes(classes[:, :k], task.output_size)
+                    found.append(task.metric.sums(Outputs(logits), batch))
+            return {k: task.metric.over(found) for k, found in sums.items()}
 
         seen = scores("validation", *(k for k in NUMBERS if k <= len(rows)))
         best = max(seen, key=seen.__getitem__)
@@ -121,6 +129,18 @@ def votes(classes: Tensor, num_classes: int) -> Tensor:
 def _distances(asked: Tensor, rows: Tensor) -> Tensor:
     """Return squared distances up to a constant per query, `[queries, rows]`."""
     return rows.square().sum(dim=1) - 2 * asked @ rows.T
+
+
+def _in_groups(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield batches of at least `_ROWS_AT_ONCE` rows, but for the last, to save memory and time."""
+    found: list[Batch] = []
+    for batch in batches:
+        found.append(batch)
+        if sum(len(each.targets) for each in found) >= _ROWS_AT_ONCE:
+            yield joined(found)
+            found = []
+    if found:
+        yield joined(found)
 
 
 def _joined(batches: Iterable[Batch]) -> tuple[Tensor, Batch]:
@@ -238,20 +258,25 @@ class _LinearClassifier(Floor):
         rows, labels = features(training), joined(training).targets.numpy()
         classifiers = [fitted(rows, labels, strength) for strength in self.strengths]
 
-        def score_on(split: Split) -> Callable[[Any], float]:
-            batches = list(held_out_batches(task, split))
-            rows, batch = features(batches), joined(batches)
+        def scores(split: Split, *classifiers: Any) -> list[float]:
+            sums: list[list[Tensor]] = [[] for _ in classifiers]
+            for batch in _in_groups(held_out_batches(task, split)):
+                rows = features([batch])
+                for classifier, found in zip(classifiers, sums, strict=True):
+                    logits = _logits(classifier, rows, task.output_size)
+                    found.append(task.metric.sums(Outputs(logits), batch))
+            return [task.metric.over(found) for found in sums]
 
-            def score(classifier: Any) -> float:
-                known = classifier.predict_log_proba(rows)
-                logits = torch.full((len(known), task.output_size), -torch.inf, dtype=torch.float64)
-                logits[:, torch.as_tensor(classifier.classes_)] = torch.from_numpy(known).double()
-                return float(task.metric.value(task.metric.sums(Outputs(logits), batch)))
+        best = int(np.argmax(scores("validation", *classifiers)))
+        return scores("test", classifiers[best])[0]
 
-            return score
 
-        best = max(classifiers, key=score_on("validation"))
-        return score_on("test")(best)
+def _logits(classifier: Any, rows: Any, num_classes: int) -> Tensor:
+    """Return log-probabilities, `[rows, classes]`; -infinity for classes that it did not see."""
+    known = classifier.predict_log_proba(rows)
+    logits = torch.full((len(known), num_classes), -torch.inf, dtype=torch.float64)
+    logits[:, torch.as_tensor(classifier.classes_)] = torch.from_numpy(known).double()
+    return logits
 
 
 def fitted(rows: Any, labels: NDArray[np.int64], strength: float) -> Any:

@@ -30,7 +30,7 @@ from torch import Tensor
 from bakeoff.models.interface import InputKind, Outputs
 from bakeoff.suite.tasks.bases.generated import GeneratedTask, definition_source
 from bakeoff.suite.tasks.data_order import RandomStream
-from bakeoff.suite.tasks.metrics import MeanSquaredError
+from bakeoff.suite.tasks.metrics import MeanSquaredError, mean_of_squares
 from bakeoff.suite.tasks.task import Batch
 
 VERSION = 1
@@ -87,10 +87,7 @@ class KernelRegression(GeneratedTask):
 
     def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
         """Return the mean squared error; label smoothing does not apply to numbers."""
-        is_scored = batch.is_scored(outputs.logits)
-        errors: Tensor = outputs.logits[..., 0] - batch.targets
-        # Selecting by the mask would give a shape that depends on data, so a GPU would synchronise.
-        return errors.masked_fill(~is_scored, 0.0).square().sum() / is_scored.sum()
+        return mean_of_squares(outputs, batch)
 
 
 def points_of(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:

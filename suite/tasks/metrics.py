@@ -176,6 +176,16 @@ def squared_errors(outputs: Outputs, batch: Batch) -> Tensor:
     return errors
 
 
+def mean_of_squares(outputs: Outputs, batch: Batch) -> Tensor:
+    """Return the mean squared error of the first output, a scalar with gradient.
+
+    Selecting by the mask would give a shape that depends on data, so a GPU would synchronise.
+    """
+    is_scored = batch.is_scored(outputs.logits)
+    errors: Tensor = outputs.logits[..., 0] - batch.targets
+    return errors.masked_fill(~is_scored, 0.0).square().sum() / is_scored.sum()
+
+
 def as_sums(*numbers: float) -> Tensor:
     """Return `[k]` in float64, which represents integers up to 2**53 exactly."""
     return torch.tensor(numbers, dtype=torch.float64)

@@ -101,6 +101,7 @@ class Task(ABC):
         "uniform",
         "majority",
     )  # keys of floors.registry.FLOORS
+    most_fitted: ClassVar[int | None] = None  # training examples that floors read, if not all
 
     input_kind: ClassVar[InputKind] = "tokens"  # kind of the first input, see `other_inputs`
     input_size: ClassVar[int]
