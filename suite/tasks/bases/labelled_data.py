@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bakeoff.models.interface import Answer
 from bakeoff.suite.tasks.data_order import shuffled_indices
 from bakeoff.suite.tasks.task import Batch, Split, Task, TaskError
 
@@ -43,7 +44,7 @@ class LabelledTask(Task):
     """Classification of labelled examples."""
 
     architecture = "classifier"
-    asks_for = "class"
+    asks_for: ClassVar[Answer] = "class"
 
     @staticmethod
     @abstractmethod

@@ -14,15 +14,30 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 
 PADDING, START, END, UNKNOWN = 0, 1, 2, 3
 _NUM_SPECIAL = 4
+_MOST_KNOWN = 500_000  # words, which take about 200 bytes each
 WORD = r" ?\w+| ?[^\w\s]"  # merges do not cross the border of a word
 _WORDS = re.compile(WORD)
 _SHOWN_UNKNOWN = "\N{REPLACEMENT CHARACTER}"
+
+
+class _Known(dict[str, tuple[int, ...]]):
+    """The symbols of the words that were encoded last, up to `_MOST_KNOWN` of them."""
+
+    def __init__(self, encoded: Callable[[str], tuple[int, ...]]) -> None:
+        super().__init__()
+        self._encoded = encoded
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        if len(self) >= _MOST_KNOWN:
+            self.clear()
+        found = self[word] = self._encoded(word)
+        return found
 
 
 class Subwords:
@@ -39,7 +54,7 @@ class Subwords:
         self._texts = ("", "", "", _SHOWN_UNKNOWN, *texts)
         self._symbols = {text: symbol for symbol, text in enumerate(texts, _NUM_SPECIAL)}
         self._ranks = {merge: rank for rank, merge in enumerate(merges)}
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._known = _Known(self._of_word)
 
     @property
     def begin_words(self) -> list[bool]:
@@ -51,10 +66,8 @@ class Subwords:
 
     def encoded(self, text: str) -> list[int]:
         """Return the symbols of a text whose words are separated by single spaces."""
-        known, symbols = self._known, list[int]()
-        for word in _WORDS.findall(f" {text}"):
-            symbols += known.get(word) or self._of_word(word)
-        return symbols
+        words = map(self._known.__getitem__, _WORDS.findall(f" {text}"))
+        return list(chain.from_iterable(words))
 
     def decoded(self, symbols: Sequence[int]) -> str:
         """Return the text of the symbols, ignoring padding, start and end."""
@@ -72,9 +85,7 @@ class Subwords:
         return found
 
     def _of_word(self, word: str) -> tuple[int, ...]:
-        pieces = self._merged(list(word))
-        self._known[word] = tuple(self._symbols.get(piece, UNKNOWN) for piece in pieces)
-        return self._known[word]
+        return tuple(self._symbols.get(piece, UNKNOWN) for piece in self._merged(list(word)))
 
     def _merged(self, pieces: list[str]) -> list[str]:
         """Return the pieces after all merges, applied in the order in which they were learnt."""

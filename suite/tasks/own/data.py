@@ -176,7 +176,8 @@ def _digest_of(reader: Reader, path: Path) -> str:
         files = reader.files(path)
         digests = {os.path.relpath(file, path): _of_file(file) for file in files}
     except OSError as error:
-        raise TaskError(f"{path} cannot be read ({error.strerror or error})") from error
+        wrong = error.filename or path
+        raise TaskError(f"{wrong} cannot be read ({error.strerror or error})") from error
     if list(files) == [path]:
         return digests[os.curdir]
     return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
