@@ -184,8 +184,11 @@ def _digest_of(reader: Reader, path: Path) -> str:
 
 
 def _of_file(file: Path) -> str:
-    stat = file.stat()
-    return _digest(str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    try:
+        stat = file.stat()
+        return _digest(str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    except OSError as error:
+        raise TaskError(f"{file} cannot be read ({error.strerror or error})") from error
 
 
 @cache

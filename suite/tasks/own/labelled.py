@@ -28,7 +28,7 @@ MOST_CLASSES = 10_000
 _MOST_FITTED, _MOST_NUMBERS = 20_000, 1 << 24  # training examples that floors read, their numbers
 _MOST_COMPARED = 3 << 14  # numbers of an input, for floors that compare whole inputs
 _MOST_SCORED = {VALIDATION: 10_000}  # examples of each model's validations
-_BYTES_AT_ONCE = 1 << 24
+_BYTES_AT_ONCE = 1 << 22
 _SHOWN_CLASSES = 10
 
 Array = NDArray[Any]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, overload
+from typing import Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,11 +52,7 @@ _NUM_PARTS = 3
 _SURROGATES = re.compile("[\ud800-\udfff]")  # JSON may hold halves of a pair
 
 
-class _Place(NamedTuple):
-    """The number of a row, counted in lines of a text file, and its cells."""
-
-    number: int
-    cells: Sequence[object]
+_Row = tuple[int, Sequence[object]]  # its number, in lines of a text file, and its cells
 
 
 class _OwnTranslation(Translation):
@@ -214,15 +210,8 @@ class PairsReader(Reader):
             "most_fitted": _MOST_FITTED if facts["counts"][TRAINING] > _MOST_FITTED else None,
         }
 
-    def _learnt(self, path: Path, parts: Sequence[Sequence[_Text]]) -> Subwords:
-        texts = (
-            side
-            for part in parts
-            for pair in part
-            if pair.split == TRAINING
-            for side in (pair.source, pair.target)
-        )
-        found = learnt(texts, self.data.vocabulary)
+    def _learnt(self, path: Path, parts: Sequence[_Part]) -> Subwords:
+        found = learnt((text for part in parts for text in part.texts()), self.data.vocabulary)
         if len(found) > self.data.vocabulary:
             raise TaskError(
                 f"{path} has {len(found.characters):,} different characters in its training part, "
@@ -240,12 +229,26 @@ class PairsReader(Reader):
             )
 
 
-class _Text(NamedTuple):
-    """A pair of sentences and its split."""
+@dataclass
+class _Part:
+    """Some pairs of sentences, with their splits."""
 
-    source: str
-    target: str
-    split: int
+    sources: list[str] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+    splits: list[int] = field(default_factory=list)
+
+    def add(self, source: str, target: str, split: int) -> None:
+        """Add a pair."""
+        self.sources.append(source)
+        self.targets.append(target)
+        self.splits.append(split)
+
+    def texts(self) -> Iterator[str]:
+        """Yield the sentences of the training pairs."""
+        for source, target, split in zip(self.sources, self.targets, self.splits, strict=True):
+            if split == TRAINING:
+                yield source
+                yield target
 
 
 @dataclass
@@ -257,83 +260,74 @@ class _Counted:
     words: list[int] = field(default_factory=list)
 
 
-def _enough_to_learn(parts: Iterator[list[_Text]]) -> tuple[list[list[_Text]], _Counted]:
+def _enough_to_learn(parts: Iterator[_Part]) -> tuple[list[_Part], _Counted]:
     """Return the first parts, which hold enough training pairs to learn subwords from."""
     found, counted = [], _Counted()
     for part in parts:
         found.append(part)
-        training = [pair for pair in part if pair.split == TRAINING]
-        counted.num_training += len(training)
-        counted.words += [pair.source.count(" ") + 1 for pair in training]
-        counted.num_characters += sum(len(pair.source) + len(pair.target) for pair in part)
+        both = zip(part.sources, part.splits, strict=True)
+        counted.words += [text.count(" ") + 1 for text, split in both if split == TRAINING]
+        counted.num_training += part.splits.count(TRAINING)
+        counted.num_characters += sum(map(len, part.sources)) + sum(map(len, part.targets))
         if counted.num_training >= _LEARNT_PAIRS or counted.num_characters >= _LEARNT_CHARACTERS:
             break
     return found, counted
 
 
-def _texts(path: Path, data: Pairs, problems: _Problems) -> Iterator[list[_Text]]:
+def _texts(path: Path, data: Pairs, problems: _Problems) -> Iterator[_Part]:
     """Yield parts of the pairs; empty cells and very long ones are counted and left out."""
     columns = [data.source, data.target, *([data.split] if data.split else [])]
-    part: list[_Text] = []
-
-    def with_splits() -> list[_Text]:
-        if data.split:
-            return part
-        splits = split_by_hash(pair.source.encode() for pair in part)
-        return [
-            _Text(source, target, split)
-            for (source, target, _), split in zip(part, splits.tolist(), strict=True)
-        ]
-
+    part = _Part()
     for number, cells in rows(path, columns, data.separator, data.encoding):
-        texts = [
-            _plain(_text(path, number, *named)) for named in zip(columns[:2], cells, strict=False)
-        ]
-        split = 0
-        if data.split:
-            found = split_named(cells[2])
-            if found is None:
+        source, target = (_plain(cell) if isinstance(cell, str) else cell for cell in cells[:2])
+        split = TRAINING
+        if data.split and (split := split_named(cells[2])) is None:  # type: ignore[assignment]
+            raise TaskError(
+                f"{path}, {_unit(path)} {number}: the column {data.split!r} has {cells[2]!r:.60}; "
+                f"allowed are {ALLOWED}"
+            )
+        for column, cell in zip(columns, (source, target), strict=False):
+            if not cell and (cell is None or isinstance(cell, str)):
+                if not problems.num_empty:
+                    problems.first_empty = (number, column)
+                problems.num_empty += 1
+                break
+            if not isinstance(cell, str):
                 raise TaskError(
-                    f"{path}, {_unit(path)} {number}: the column {data.split!r} has {cells[2]!r}; "
-                    f"allowed are {ALLOWED}"
+                    f"{path}, {_unit(path)} {number}: the column {column!r} has {cell!r:.60}; a "
+                    "text is needed"
                 )
-            split = found
-        if not all(texts):
-            if not problems.num_empty:
-                problems.first_empty = (number, columns[texts.index("")])
-            problems.num_empty += 1
-        elif max(map(len, texts)) > _MOST_CHARACTERS:
-            problems.num_long += 1
+            if len(cell) > _MOST_CHARACTERS:
+                problems.num_long += 1
+                break
         else:
-            part.append(_Text(texts[0], texts[1], split))
-        if len(part) == _ROWS_AT_ONCE:
-            yield with_splits()
-            part = []
-    yield with_splits()
+            part.add(source, target, split)  # type: ignore[arg-type]
+            if len(part.sources) == _ROWS_AT_ONCE:
+                yield _divided(part, data)
+                part = _Part()
+    yield _divided(part, data)
 
 
-def _text(path: Path, number: int, column: str, cell: object) -> str:
-    if cell is None:
-        return ""
-    if not isinstance(cell, str):
-        raise TaskError(
-            f"{path}, {_unit(path)} {number}: the column {column!r} has {cell!r:.40}; a text is "
-            "needed"
-        )
-    return cell
+def _divided(part: _Part, data: Pairs) -> _Part:
+    """Return the part with splits by a hash of the source, unless they are given."""
+    if not data.split:
+        part.splits = split_by_hash(source.encode() for source in part.sources).tolist()
+    return part
 
 
 def _plain(text: str) -> str:
     """Return the text in NFC, with single spaces; half of a surrogate pair becomes U+FFFD."""
+    if text.isascii():
+        return " ".join(text.split())
     found = " ".join(unicodedata.normalize("NFC", text).split())
-    return found if found.isascii() else _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", found)
+    return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", found)
 
 
 def _written(
-    to: Path, parts: Iterator[list[_Text]], subwords: Subwords, problems: _Problems
+    to: Path, parts: Iterator[_Part], subwords: Subwords, problems: _Problems
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
     """Write the symbols of pairs; return the split and the hash of the source of each pair."""
-    splits, keys = [], []
+    all_splits, keys = [], []
     with ExitStack() as stack:
         symbols, starts, sizes = (
             stack.enter_context(GrowingArray(to / f"{name}.npy", dtype, row))
@@ -344,32 +338,34 @@ def _written(
             )
         )
         for part in parts:
-            flat, both, kept = array("H"), list[tuple[int, int]](), list[_Text]()
-            for pair in part:
-                source, target = subwords.encoded(pair.source), subwords.encoded(pair.target)
-                if max(len(source), len(target)) > _MOST_SYMBOLS:
+            flat, both, splits, kept = array("H"), list[int](), list[int](), list[str]()
+            pairs = zip(part.sources, part.targets, part.splits, strict=True)
+            for source, target, split in pairs:
+                first, second = subwords.encoded(source), subwords.encoded(target)
+                if len(first) > _MOST_SYMBOLS or len(second) > _MOST_SYMBOLS:
                     problems.num_long += 1
                     continue
-                flat.extend(source)
-                flat.extend(target)
-                both.append((len(source), len(target)))
-                kept.append(pair)
+                flat.extend(first)
+                flat.extend(second)
+                both += (len(first), len(second))
+                splits.append(split)
+                kept.append(source)
             counts = np.array(both, dtype=np.int64).reshape(-1, 2)
             ends = counts.sum(axis=1).cumsum()
             starts.append(len(symbols) + ends - counts.sum(axis=1))
             sizes.append(counts)
             symbols.append(np.frombuffer(flat, dtype=np.uint16))
-            splits.append(np.array([pair.split for pair in kept], dtype=np.uint8))
+            all_splits.append(np.array(splits, dtype=np.uint8))
             keys.append(_keys(kept))
             for side in (0, 1):
-                training = counts[splits[-1] == TRAINING, side]
+                training = counts[all_splits[-1] == TRAINING, side]
                 problems.lengths[side] += np.bincount(training, minlength=_MOST_SYMBOLS + 1)
-    return np.concatenate(splits), np.concatenate(keys)
+    return np.concatenate(all_splits), np.concatenate(keys)
 
 
-def _keys(pairs: Sequence[_Text]) -> NDArray[np.uint64]:
+def _keys(sources: Sequence[str]) -> NDArray[np.uint64]:
     """Return hashes of the sources, by which held-out pairs are ordered."""
-    digests = (hashlib.blake2b(pair.source.encode(), digest_size=8, key=b"order") for pair in pairs)
+    digests = (hashlib.blake2b(each.encode(), digest_size=8, key=b"order") for each in sources)
     return np.frombuffer(b"".join(each.digest() for each in digests), dtype=np.uint64)
 
 
@@ -401,8 +397,8 @@ def _percentile(counts: NDArray[np.int64], percent: float) -> int:
 
 def rows(
     path: Path, columns: Sequence[str], separator: str | None, encoding: str
-) -> Iterator[_Place]:
-    """Yield the cells of each row in these columns, a None where a cell is missing.
+) -> Iterator[_Row]:
+    """Yield the number of each row and its cells in these columns, a None where one is missing.
 
     Memory holds one part of the file.
 
@@ -448,7 +444,7 @@ def _lines(path: Path, encoding: str) -> Iterator[str]:
 
 def _csv_rows(
     path: Path, columns: Sequence[str], lines: Iterator[str], separator: str
-) -> Iterator[_Place]:
+) -> Iterator[_Row]:
     csv.field_size_limit(_MOST_IN_CELL)
     reader = csv.reader(lines, delimiter=separator, strict=True)
     last, has_rows = 0, False
@@ -471,7 +467,7 @@ def _csv_rows(
                 )
             if cells:
                 has_rows = True
-                yield _Place(begin, [cells[place] for place in chosen])
+                yield begin, [cells[place] for place in chosen]
     except csv.Error as error:
         raise TaskError(
             f"{path}: the row that begins in line {last + 1} cannot be read ({error}); a cell that "
@@ -490,7 +486,7 @@ def _places(path: Path, columns: Sequence[str], header: Sequence[str]) -> list[i
     return [header.index(name) for name in columns]
 
 
-def _json_rows(path: Path, columns: Sequence[str], lines: Iterator[str]) -> Iterator[_Place]:
+def _json_rows(path: Path, columns: Sequence[str], lines: Iterator[str]) -> Iterator[_Row]:
     is_first = True
     for number, line in enumerate(lines, start=1):
         if line.isspace():
@@ -504,12 +500,12 @@ def _json_rows(path: Path, columns: Sequence[str], lines: Iterator[str]) -> Iter
         if is_first:
             _places(path, columns, list(found))
             is_first = False
-        yield _Place(number, [found.get(name) for name in columns])
+        yield number, [found.get(name) for name in columns]
     if is_first:
         raise TaskError(f"{path} is empty")
 
 
-def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[_Place]:
+def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[_Row]:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -522,7 +518,7 @@ def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[_Place]:
             first = 1
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(columns)):
                 cells = [batch.column(name).to_pylist() for name in columns]
-                yield from map(_Place, range(first, first + len(batch)), zip(*cells, strict=True))
+                yield from enumerate(zip(*cells, strict=True), first)
                 first += len(batch)
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         raise TaskError(f"{path} cannot be read as Parquet ({error})") from error

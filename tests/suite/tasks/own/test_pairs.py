@@ -43,10 +43,9 @@ def sentences(count: int, seed: int = 0) -> list[tuple[str, str]]:
 
 
 def as_csv(path: Path, pairs: Sequence[Sequence[str]], names: Sequence[str] = ("en", "de")) -> Path:
+    separator = "\t" if path.suffix == ".tsv" else ","
     with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, delimiter="\t" if path.suffix == ".tsv" else ",").writerows(
-            [names, *pairs]
-        )
+        csv.writer(file, delimiter=separator).writerows([names, *pairs])
     return path
 
 
@@ -191,16 +190,13 @@ def test_a_column_has_one_part() -> None:
 HEADER = b"en,de\n"
 GOOD = b"".join(f"{a},{b}\n".encode() for a, b in sentences(100))
 
+FEW = GOOD[: GOOD.index(b"\n", 200) + 1]
+
 REFUSED: dict[str, tuple[str, bytes, dict[str, object], str]] = {
     "empty": ("p.csv", b"", {}, "is empty"),
     "only blank lines": ("p.csv", b"\n\n\n", {}, "is empty"),
     "only a header": ("p.csv", HEADER, {}, "has a header and no rows"),
-    "few rows": (
-        "p.csv",
-        HEADER + GOOD[: GOOD.index(b"\n", 200) + 1],
-        {},
-        "each of the three splits needs at least 10",
-    ),
+    "few rows": ("p.csv", HEADER + FEW, {}, "each of the three splits needs at least 10"),
     "no such column": (
         "p.csv",
         b"id,english,de\n1,a,b\n",
@@ -309,10 +305,8 @@ def test_half_of_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
 def test_a_cell_of_ten_megabytes_is_read(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
     path.write_text("en,de\nb,c\n" + "a" * 10_000_000 + ",b\n")
-    found = [
-        tuple(map(len, map(str, cells))) for _, cells in rows(path, ["en", "de"], None, "utf-8")
-    ]
-    assert found == [(1, 1), (10_000_000, 1)]
+    found = [len(str(cells[0])) for _, cells in rows(path, ["en", "de"], None, "utf-8")]
+    assert found == [1, 10_000_000]
 
 
 def test_a_link_is_followed(tmp_path: Path) -> None:
