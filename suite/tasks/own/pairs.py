@@ -8,7 +8,6 @@ import hashlib
 import json
 import re
 import unicodedata
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -175,10 +174,9 @@ class PairsReader(Reader):
         problems = _Problems()
         parts = _texts(path, self.data, problems)
         first, counted = _enough_to_learn(parts)
-        self._refuse_empty(path, problems, is_end=not counted.num_training)
         subwords = self._learnt(path, first)
         splits, keys = _written(to, chain(first, parts), subwords, problems)
-        self._refuse_empty(path, problems, is_end=True)
+        _refuse_empty(path, problems)
         counts = np.bincount(splits, minlength=len(SPLITS)).tolist()
         refuse_few(path, counts, "pairs")
         for name, split in SPLITS.items():
@@ -219,14 +217,15 @@ class PairsReader(Reader):
             )
         return found
 
-    def _refuse_empty(self, path: Path, problems: _Problems, *, is_end: bool) -> None:
-        if is_end and problems.num_empty:
-            number, column = problems.first_empty
-            rest = f", as in {problems.num_empty - 1:,} more rows" if problems.num_empty > 1 else ""
-            raise TaskError(
-                f"{path}, {_unit(path)} {number}: the cell of column {column!r} is empty{rest}; "
-                "remove such rows"
-            )
+
+def _refuse_empty(path: Path, problems: _Problems) -> None:
+    if problems.num_empty:
+        number, column = problems.first_empty
+        rest = f", as in {problems.num_empty - 1:,} more rows" if problems.num_empty > 1 else ""
+        raise TaskError(
+            f"{path}, {_unit(path)} {number}: the cell of column {column!r} is empty{rest}; remove "
+            "such rows"
+        )
 
 
 @dataclass
@@ -338,35 +337,39 @@ def _written(
             )
         )
         for part in parts:
-            flat, both, splits, kept = array("H"), list[int](), list[int](), list[str]()
+            texts, splits, kept = list[list[int]](), list[int](), list[str]()
             pairs = zip(part.sources, part.targets, part.splits, strict=True)
             for source, target, split in pairs:
-                first, second = subwords.encoded(source), subwords.encoded(target)
-                if len(first) > _MOST_SYMBOLS or len(second) > _MOST_SYMBOLS:
+                both = subwords.encoded(source), subwords.encoded(target)
+                if max(map(len, both)) > _MOST_SYMBOLS:
                     problems.num_long += 1
                     continue
-                flat.extend(first)
-                flat.extend(second)
-                both += (len(first), len(second))
+                texts += both
                 splits.append(split)
                 kept.append(source)
-            counts = np.array(both, dtype=np.int64).reshape(-1, 2)
+            counts = np.fromiter(map(len, texts), dtype=np.int64).reshape(-1, 2)
             ends = counts.sum(axis=1).cumsum()
             starts.append(len(symbols) + ends - counts.sum(axis=1))
             sizes.append(counts)
-            symbols.append(np.frombuffer(flat, dtype=np.uint16))
+            flat = chain.from_iterable(texts)
+            symbols.append(np.fromiter(flat, dtype=np.uint16, count=counts.sum()))
             all_splits.append(np.array(splits, dtype=np.uint8))
-            keys.append(_keys(kept))
+            keys.append(_keys(kept, splits))
             for side in (0, 1):
                 training = counts[all_splits[-1] == TRAINING, side]
                 problems.lengths[side] += np.bincount(training, minlength=_MOST_SYMBOLS + 1)
     return np.concatenate(all_splits), np.concatenate(keys)
 
 
-def _keys(sources: Sequence[str]) -> NDArray[np.uint64]:
-    """Return hashes of the sources, by which held-out pairs are ordered."""
-    digests = (hashlib.blake2b(each.encode(), digest_size=8, key=b"order") for each in sources)
-    return np.frombuffer(b"".join(each.digest() for each in digests), dtype=np.uint64)
+def _keys(sources: Sequence[str], splits: Sequence[int]) -> NDArray[np.uint64]:
+    """Return a hash of each source that is not for training, by which these are ordered."""
+    found = (
+        0
+        if split == TRAINING
+        else int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8, key=b"order").digest())
+        for text, split in zip(sources, splits, strict=True)
+    )
+    return np.fromiter(found, dtype=np.uint64, count=len(sources))
 
 
 def _step(words: Sequence[int]) -> int:
