@@ -122,11 +122,15 @@ class _Rows(OwnData):
         if (self.label is None) == (self.target is None):
             raise ValueError("give either label=COLUMN, a class, or target=COLUMN, a number")
         named = [self.text, *(self.features or ()), self.label, self.target, self.split]
-        columns = [name for name in named if name is not None]
-        for name in columns:
-            if columns.count(name) > 1:
-                raise ValueError(f"the column {name!r} has two parts")
+        _refuse_repeated("column", *named)
         return self
+
+
+def _refuse_repeated(kind: str, *names: str | None) -> None:
+    given = [name for name in names if name is not None]
+    for name in given:
+        if given.count(name) > 1:
+            raise ValueError(f"the {kind} {name!r} has two parts")
 
 
 class Table(_Rows):
@@ -156,6 +160,9 @@ class SavedDataset(_Rows):
 class Pairs(OwnData):
     """Pairs of sentences to translate, one pair in each row of a CSV, TSV, Parquet or JSON file.
 
+    The subwords are learnt from the first 100,000 training pairs. Of the validation part 500 pairs
+    are scored, of the test part 1,000, chosen by a hash.
+
     Attributes:
         source: The column with the sentence to translate.
         target: The column with its translation.
@@ -173,9 +180,17 @@ class Pairs(OwnData):
     separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
     encoding: Annotated[str, Field(min_length=1, max_length=32)] = "utf-8"
 
+    @model_validator(mode="after")
+    def _has_different_columns(self) -> Pairs:
+        _refuse_repeated("column", self.source, self.target, self.split)
+        return self
+
 
 class Arrays(OwnData):
-    """Arrays in an ``.npz`` file: sequences or images, and a class, numbers or symbols for each.
+    """Arrays in an ``.npz`` file: sequences or images, and a class, number or symbols for each.
+
+    All sequences have one length. Vectors are standardised by the mean and the standard deviation
+    of each feature over the training part.
 
     Attributes:
         inputs: The array of the inputs: whole numbers `[examples, time]` are tokens, floats
@@ -184,7 +199,8 @@ class Arrays(OwnData):
             channels are images.
         targets: The array of the answers: whole numbers `[examples]` are classes, floats
             `[examples]` are numbers to predict, whole numbers `[examples, time]` are a symbol for
-            each token, -100 where none is asked for.
+            each token, -100 where none is asked for. Classes may have any numbers. Numbers to
+            predict are standardised by the training part, so that 1 is the error of its mean.
         split: The array with 0 for training, 1 for validation, 2 for the test; by default by a hash
             of the input, as for `Table`.
     """
@@ -193,16 +209,25 @@ class Arrays(OwnData):
     targets: _Column = "targets"
     split: _Column | None = None
 
+    @model_validator(mode="after")
+    def _has_different_arrays(self) -> Arrays:
+        _refuse_repeated("array", self.inputs, self.targets, self.split)
+        return self
+
 
 class ImageFolder(OwnData):
     """A folder with one folder of images for each class.
 
-    If the folder holds folders ``train`` and ``test`` (and ``validation`` or ``val``) that hold the
-    folders of the classes, they are the splits. Otherwise the splits are by a hash of the pixels,
-    as for `Table`.
+    If all folders in it are named ``train``, ``test`` and ``validation`` (or ``val``) and hold the
+    folders of the classes, they are the splits; without one for validation, one of ten training
+    images is for it. Otherwise the splits are by a hash of the pixels, as for `Table`. Images may
+    be in nested folders; hidden files and files of other kinds are ignored. An image is turned as
+    its EXIF data say, and put on white where it is transparent; of several frames the first is
+    read.
 
     Attributes:
-        size: The number of rows and columns that each image is scaled to.
+        size: The number of rows and columns that each image is scaled to; the ratio of its sides is
+            not kept.
         is_grey: Whether images are read with one channel in place of three.
     """
 

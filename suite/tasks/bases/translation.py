@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -42,11 +42,21 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pairs:
+class Bitext:
     """Sentences in two languages by split, and their subwords."""
 
     subwords: Subwords
-    splits: Mapping[str, tuple[Pair, ...]]
+    splits: Mapping[str, Sequence[Pair]]
+
+
+class ShortPairs(Protocol):
+    """The sentences of a split that are short enough for a trial's length."""
+
+    def __len__(self) -> int:
+        """Return their number."""
+
+    def batch(self, chosen: slice | NDArray[np.int64]) -> Batch:
+        """Return the chosen sentences as a batch for a model."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,9 @@ class Padded:
 
     sources: NDArray[np.int64]
     targets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.targets)
 
     def batch(self, chosen: slice | NDArray[np.int64]) -> Batch:
         """Return the chosen sentences as a batch for a model."""
@@ -102,7 +115,7 @@ class Translation(Task):
 
     @classmethod
     @abstractmethod
-    def pairs(cls) -> Pairs:
+    def pairs(cls) -> Bitext:
         """Return all sentences, read once per process.
 
         Raises:
@@ -129,7 +142,7 @@ class Translation(Task):
 
     def num_training_examples(self) -> int:
         """Return the number of training sentences that are short enough."""
-        return len(self._split("training").targets)
+        return len(self._split("training"))
 
     def training_batch(self, step: int, batch: int, seed: int) -> Batch:
         """Return a batch, drawn without replacement in each epoch, in an order of its own."""
@@ -139,7 +152,7 @@ class Translation(Task):
 
     def held_out(self, split: Split, batch: int) -> Iterator[Batch]:
         """Yield the first sentences of the split."""
-        most = min(self.most_scored[split], len(self._split(split).targets))
+        most = min(self.most_scored[split], len(self._split(split)))
         for first in range(0, most, batch):
             yield self._split(split).batch(slice(first, min(first + batch, most)))
 
@@ -157,7 +170,7 @@ class Translation(Task):
             at: (part == place).expand(batch.targets.shape) for place, at in enumerate(self.parts())
         }
 
-    def _split(self, name: str) -> Padded:
+    def _split(self, name: str) -> ShortPairs:
         return _padded(type(self), name, self.length)
 
 
@@ -169,10 +182,20 @@ def _padded(task: type[Translation], split: str, length: int) -> Padded:
         if len(pair.source) < length and len(pair.target) < length
     ]
     if not short:
-        raise TaskError(f"{task.name}: no pair of the {split} is shorter than length={length}")
-    sources = np.full((len(short), length - 1), PADDING, dtype=np.int64)
-    targets = np.full((len(short), length), PADDING, dtype=np.int64)
-    for row, (source, target) in enumerate(short):
+        raise none_short(task, split, length)
+    return padded(short, length)
+
+
+def none_short(task: type[Translation], split: str, length: int) -> TaskError:
+    """Return the error of a length that no pair of the split fits."""
+    return TaskError(f"{task.name}: no pair of the {split} is shorter than length={length}")
+
+
+def padded(pairs: Sequence[Pair], length: int) -> Padded:
+    """Return pairs whose sides are all shorter than the length."""
+    sources = np.full((len(pairs), length - 1), PADDING, dtype=np.int64)
+    targets = np.full((len(pairs), length), PADDING, dtype=np.int64)
+    for row, (source, target) in enumerate(pairs):
         sources[row, : len(source)] = source
         targets[row, : len(target) + 1] = [*target, END]
     return Padded(sources, targets)

@@ -185,15 +185,19 @@ def _digest_of(reader: Reader, path: Path) -> str:
         files = reader.files(path)
         digests = {os.path.relpath(file, path): _of_file(file) for file in files}
     except OSError as error:
-        raise TaskError(f"{path} cannot be read ({error.strerror or error})") from error
+        wrong = error.filename or path
+        raise TaskError(f"{wrong} cannot be read ({error.strerror or error})") from error
     if list(files) == [path]:
         return digests[os.curdir]
     return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
 
 def _of_file(file: Path) -> str:
-    stat = file.stat()
-    return _digest(str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    try:
+        stat = file.stat()
+        return _digest(str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    except OSError as error:
+        raise TaskError(f"{file} cannot be read ({error.strerror or error})") from error
 
 
 @cache

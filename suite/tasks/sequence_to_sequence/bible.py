@@ -23,7 +23,7 @@ from functools import cache
 from typing import ClassVar
 
 from bakeoff.suite.tasks.bases.subwords import Subwords
-from bakeoff.suite.tasks.bases.translation import Pair, Pairs, Translation
+from bakeoff.suite.tasks.bases.translation import Bitext, Pair, Translation
 from bakeoff.suite.tasks.data_files import malformed, read_content
 from bakeoff.suite.tasks.task import DataSource
 
@@ -48,7 +48,7 @@ class Bible(Translation):
     language: ClassVar[str]
 
     @classmethod
-    def pairs(cls) -> Pairs:
+    def pairs(cls) -> Bitext:
         """Return English and this language, in the order of the digests of the verses' numbers."""
         return _pairs(LANGUAGES.index(cls.language))
 
@@ -80,7 +80,7 @@ def _digest(text: str) -> bytes:
 
 
 @cache
-def _pairs(language: int) -> Pairs:
+def _pairs(language: int) -> Bitext:
     *merges, places, english, german, french = read_parts()
     subwords = _subwords(merges[language - 1])
     splits: dict[str, dict[str, Pair]] = {"training": {}, "validation": {}, "test": {}}
@@ -94,7 +94,7 @@ def _pairs(language: int) -> Pairs:
         name: tuple(some[place] for place in sorted(some, key=_digest))
         for name, some in splits.items()
     }
-    return Pairs(subwords, ordered)
+    return Bitext(subwords, ordered)
 
 
 def _subwords(lines: Sequence[str]) -> Subwords:

@@ -27,7 +27,7 @@ from functools import cache
 from typing import ClassVar
 
 from bakeoff.suite.tasks.bases.subwords import learnt
-from bakeoff.suite.tasks.bases.translation import NUM_SYMBOLS, Pair, Pairs, Translation
+from bakeoff.suite.tasks.bases.translation import NUM_SYMBOLS, Bitext, Pair, Translation
 from bakeoff.suite.tasks.data_files import malformed, read_verified
 from bakeoff.suite.tasks.public.sets import source_of
 from bakeoff.suite.tasks.task import DataSource
@@ -51,7 +51,7 @@ class Multi30k(Translation):
     is_back: ClassVar[bool]
 
     @classmethod
-    def pairs(cls) -> Pairs:
+    def pairs(cls) -> Bitext:
         """Return all sentences by split, in the order of the files."""
         return _pairs(cls.is_back)
 
@@ -71,7 +71,7 @@ class Multi30kDeEn(Multi30k):
 
 
 @cache
-def _pairs(is_back: bool) -> Pairs:
+def _pairs(is_back: bool) -> Bitext:
     texts = read_captions()
     # Both directions of translation have the same subwords.
     subwords = learnt((text for pair in texts["training"] for text in pair), NUM_SYMBOLS)
@@ -81,7 +81,7 @@ def _pairs(is_back: bool) -> Pairs:
         )
         for name, pairs in texts.items()
     }
-    return Pairs(subwords, splits)
+    return Bitext(subwords, splits)
 
 
 def read_captions() -> dict[str, list[tuple[str, str]]]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bakeoff.suite.tasks.bases.subwords import END, PADDING, START
-from bakeoff.suite.tasks.bases.translation import Pairs
+from bakeoff.suite.tasks.bases.translation import Bitext
 from bakeoff.suite.tasks.sequence_to_sequence import bible
 from bakeoff.suite.tasks.sequence_to_sequence.bible import (
     LANGUAGES,
@@ -86,7 +86,7 @@ def test_the_score_is_of_texts() -> None:
 
 
 def test_what_is_too_short_for_any_verse_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    empty = Pairs(BibleEnDe.pairs().subwords, {"training": (), "test": (), "validation": ()})
+    empty = Bitext(BibleEnDe.pairs().subwords, {"training": (), "test": (), "validation": ()})
     monkeypatch.setattr(bible, "_pairs", lambda language: empty)
     with pytest.raises(
         TaskError, match="bible_en_de: no pair of the training is shorter than length=9"

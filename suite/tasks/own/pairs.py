@@ -1,0 +1,527 @@
+"""Pairs of sentences of the user's own, for translation."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bakeoff.suite.errors import unknown_name
+from bakeoff.suite.spec.own_data import Pairs
+from bakeoff.suite.tasks.bases.subwords import Subwords, learnt
+from bakeoff.suite.tasks.bases.translation import (
+    Bitext,
+    Pair,
+    ShortPairs,
+    Translation,
+    none_short,
+    padded,
+)
+from bakeoff.suite.tasks.own.data import Prepared, Reader
+from bakeoff.suite.tasks.own.growing import GrowingArray
+from bakeoff.suite.tasks.own.reading import TRAINING, split_by_hash, text_parts
+from bakeoff.suite.tasks.own.split_names import ALLOWED, SPLITS, refuse_few, shares, split_named
+from bakeoff.suite.tasks.task import Batch, TaskError
+
+_SEPARATORS: Mapping[str, str] = {".csv": ",", ".tsv": "\t"}
+_FORMATS = "CSV (.csv, .tsv), Parquet (.parquet) or JSON lines (.jsonl)"
+_ROWS_AT_ONCE = 10_000
+_MOST_IN_CELL = 1 << 26  # characters of a cell of a CSV file
+_LEARNT_PAIRS, _LEARNT_CHARACTERS = 100_000, 50_000_000  # subwords are learnt from so many
+_MOST_CHARACTERS = 20_000  # of a sentence
+_MOST_SYMBOLS = Translation.lengths[1] - 1  # of a sentence
+_MOST_SCORED: Mapping[str, int] = {"validation": 500, "test": 1_000}
+_MOST_FITTED = 20_000
+_MOST_IN_DICTIONARY = 8_192  # subwords; `word_by_word` counts all pairs of two of them
+_STEPS = (2, 5, 10, 20, 50, 100, 200, 500)  # words between the parts of the score
+_NUM_PARTS = 3
+_SURROGATES = re.compile("[\ud800-\udfff]")  # JSON may hold halves of a pair
+
+
+_Row = tuple[int, Sequence[object]]  # its number, in lines of a text file, and its cells
+
+
+class _OwnTranslation(Translation):
+    """Translation of sentences of the user's own."""
+
+    prepared: ClassVar[Prepared]
+    most_scored: ClassVar[Mapping[str, int]] = _MOST_SCORED
+    most_words: ClassVar[tuple[int, ...]] = (10, 20, 30)
+
+    @classmethod
+    @cache
+    def pairs(cls) -> Bitext:
+        """Return all pairs by split, mapped into memory."""
+        array = cls.prepared.array
+        symbols, starts, sizes = array("symbols"), array("starts"), array("sizes")
+        splits = {name: MappedPairs(symbols, starts, sizes, array(name)) for name in SPLITS}
+        stored = cls.prepared.facts["subwords"]
+        subwords = Subwords(stored["characters"], [(a, b) for a, b in stored["merges"]])
+        return Bitext(subwords, splits)
+
+    def _split(self, name: str) -> ShortPairs:
+        return _short(type(self), name, self.length)
+
+
+class MappedPairs(Sequence[Pair]):
+    """The pairs of a split, read from arrays when they are asked for.
+
+    Args:
+        symbols: The symbols of all sentences, `[symbols]`; a source is followed by its target.
+        starts: The place of the first symbol of each pair, `[all pairs]`.
+        sizes: The number of symbols of each source and target, `[all pairs, 2]`.
+        rows: The rows of the pairs of this split, `[pairs]`.
+    """
+
+    def __init__(
+        self,
+        symbols: NDArray[np.uint16],
+        starts: NDArray[np.int64],
+        sizes: NDArray[np.uint16],
+        rows: NDArray[np.int64],
+    ) -> None:
+        self._symbols, self._starts, self._sizes, self._rows = symbols, starts, sizes, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Pair: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Pair]: ...
+
+    def __getitem__(self, index: int | slice) -> Pair | Sequence[Pair]:
+        if isinstance(index, slice):
+            return MappedPairs(self._symbols, self._starts, self._sizes, self._rows[index])
+        row = self._rows[index]
+        start, (source, target) = int(self._starts[row]), map(int, self._sizes[row])
+        both = self._symbols[start : start + source + target].tolist()
+        return Pair(both[:source], both[source:])
+
+    def shorter_than(self, length: int) -> NDArray[np.int64]:
+        """Return the indices of the pairs with two shorter sides."""
+        return np.flatnonzero((self._sizes[self._rows] < length).all(axis=1))
+
+
+@dataclass(frozen=True)
+class _Short:
+    """The pairs of a split that are short enough, padded when a batch asks for them."""
+
+    pairs: Sequence[Pair]
+    indices: NDArray[np.int64]
+    length: int
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def batch(self, chosen: slice | NDArray[np.int64]) -> Batch:
+        """Return the chosen sentences as a batch for a model."""
+        found = [self.pairs[index] for index in self.indices[chosen].tolist()]
+        return padded(found, self.length).batch(slice(None))
+
+
+@cache
+def _short(task: type[_OwnTranslation], split: str, length: int) -> _Short:
+    pairs = task.pairs().splits[split]
+    assert isinstance(pairs, MappedPairs), "`pairs` makes these"
+    indices = pairs.shorter_than(length)
+    if not len(indices):
+        raise none_short(task, split, length)
+    return _Short(pairs, indices, length)
+
+
+@dataclass
+class _Problems:
+    """The cells that cannot be used: their number, and the first one by line and column."""
+
+    num_empty: int = 0
+    first_empty: tuple[int, str] = (0, "")
+    num_long: int = 0
+    lengths: NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros((2, _MOST_SYMBOLS + 1), dtype=np.int64)
+    )  # of training sentences, as counts of each length
+
+
+class PairsReader(Reader):
+    """The reader of pairs of sentences.
+
+    Sentences are normalized to NFC, with one space between words. The subwords are learnt from at
+    most the first 100,000 training pairs (and 50 million characters of them), by which memory is
+    bounded; besides them, memory holds 17 bytes for each pair. A pair is left out if a side has
+    more than 20,000 characters or 1,023 subwords, and the summary says how many were. Of the
+    validation part 500 pairs are scored and of the test part 1,000, those whose sources have the
+    smallest hashes.
+    """
+
+    data: Pairs
+
+    def prepare(self, path: Path, to: Path) -> dict[str, Any]:
+        """Write the symbols of all pairs, and return the subwords."""
+        problems = _Problems()
+        parts = _texts(path, self.data, problems)
+        first, counted = _enough_to_learn(parts)
+        subwords = self._learnt(path, first)
+        splits, keys = _written(to, chain(first, parts), subwords, problems)
+        _refuse_empty(path, problems)
+        counts = np.bincount(splits, minlength=len(SPLITS)).tolist()
+        refuse_few(path, counts, "pairs")
+        for name, split in SPLITS.items():
+            rows = np.flatnonzero(splits == split)
+            if split != TRAINING:
+                rows = rows[np.argsort(keys[rows], kind="stable")]
+            np.save(to / f"{name}.npy", rows)
+        return {
+            "subwords": {"characters": subwords.characters, "merges": subwords.merges},
+            "num_symbols": len(subwords),
+            "step": _step(counted.words),
+            "counts": counts,
+            "summary": _summary(counts, problems, len(subwords)),
+        }
+
+    def task(self, prepared: Prepared) -> dict[str, Any]:
+        """Return the task with its vocabulary and the parts of its score."""
+        facts = prepared.facts
+        step, size = facts["step"], facts["num_symbols"]
+        floors = ["copied_source", "word_by_word", "likeliest_sequence"]
+        if size > _MOST_IN_DICTIONARY:
+            floors.remove("word_by_word")
+        return {
+            "base": _OwnTranslation,
+            "input_size": size,
+            "output_size": size,
+            "floors": tuple(floors),
+            "most_words": tuple(step * part for part in range(1, _NUM_PARTS + 1)),
+            "most_fitted": _MOST_FITTED if facts["counts"][TRAINING] > _MOST_FITTED else None,
+        }
+
+    def _learnt(self, path: Path, parts: Sequence[_Part]) -> Subwords:
+        found = learnt((text for part in parts for text in part.texts()), self.data.vocabulary)
+        if len(found) > self.data.vocabulary:
+            raise TaskError(
+                f"{path} has {len(found.characters):,} different characters in its training part, "
+                f"more than vocabulary={self.data.vocabulary} can hold; it should be twice that"
+            )
+        return found
+
+
+def _refuse_empty(path: Path, problems: _Problems) -> None:
+    if problems.num_empty:
+        number, column = problems.first_empty
+        rest = f", as in {problems.num_empty - 1:,} more rows" if problems.num_empty > 1 else ""
+        raise TaskError(
+            f"{path}, {_unit(path)} {number}: the cell of column {column!r} is empty{rest}; remove "
+            "such rows"
+        )
+
+
+@dataclass
+class _Part:
+    """Some pairs of sentences, with their splits."""
+
+    sources: list[str] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+    splits: list[int] = field(default_factory=list)
+
+    def add(self, source: str, target: str, split: int) -> None:
+        """Add a pair."""
+        self.sources.append(source)
+        self.targets.append(target)
+        self.splits.append(split)
+
+    def texts(self) -> Iterator[str]:
+        """Yield the sentences of the training pairs."""
+        for source, target, split in zip(self.sources, self.targets, self.splits, strict=True):
+            if split == TRAINING:
+                yield source
+                yield target
+
+
+@dataclass
+class _Counted:
+    """The number of training pairs that were read, and the number of words of their sources."""
+
+    num_training: int = 0
+    num_characters: int = 0
+    words: list[int] = field(default_factory=list)
+
+
+def _enough_to_learn(parts: Iterator[_Part]) -> tuple[list[_Part], _Counted]:
+    """Return the first parts, which hold enough training pairs to learn subwords from."""
+    found, counted = [], _Counted()
+    for part in parts:
+        found.append(part)
+        both = zip(part.sources, part.splits, strict=True)
+        counted.words += [text.count(" ") + 1 for text, split in both if split == TRAINING]
+        counted.num_training += part.splits.count(TRAINING)
+        counted.num_characters += sum(map(len, part.sources)) + sum(map(len, part.targets))
+        if counted.num_training >= _LEARNT_PAIRS or counted.num_characters >= _LEARNT_CHARACTERS:
+            break
+    return found, counted
+
+
+def _texts(path: Path, data: Pairs, problems: _Problems) -> Iterator[_Part]:
+    """Yield parts of the pairs; empty cells and very long ones are counted and left out."""
+    columns = [data.source, data.target, *([data.split] if data.split else [])]
+    part = _Part()
+    for number, cells in rows(path, columns, data.separator, data.encoding):
+        source, target = (_plain(cell) if isinstance(cell, str) else cell for cell in cells[:2])
+        split = TRAINING
+        if data.split and (split := split_named(cells[2])) is None:  # type: ignore[assignment]
+            raise TaskError(
+                f"{path}, {_unit(path)} {number}: the column {data.split!r} has {cells[2]!r:.60}; "
+                f"allowed are {ALLOWED}"
+            )
+        for column, cell in zip(columns, (source, target), strict=False):
+            if not cell and (cell is None or isinstance(cell, str)):
+                if not problems.num_empty:
+                    problems.first_empty = (number, column)
+                problems.num_empty += 1
+                break
+            if not isinstance(cell, str):
+                raise TaskError(
+                    f"{path}, {_unit(path)} {number}: the column {column!r} has {cell!r:.60}; a "
+                    "text is needed"
+                )
+            if len(cell) > _MOST_CHARACTERS:
+                problems.num_long += 1
+                break
+        else:
+            part.add(source, target, split)  # type: ignore[arg-type]
+            if len(part.sources) == _ROWS_AT_ONCE:
+                yield _divided(part, data)
+                part = _Part()
+    yield _divided(part, data)
+
+
+def _divided(part: _Part, data: Pairs) -> _Part:
+    """Return the part with splits by a hash of the source, unless they are given."""
+    if not data.split:
+        part.splits = split_by_hash(source.encode() for source in part.sources).tolist()
+    return part
+
+
+def _plain(text: str) -> str:
+    """Return the text in NFC, with single spaces; half of a surrogate pair becomes U+FFFD."""
+    if text.isascii():
+        return " ".join(text.split())
+    found = " ".join(unicodedata.normalize("NFC", text).split())
+    return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", found)
+
+
+def _written(
+    to: Path, parts: Iterator[_Part], subwords: Subwords, problems: _Problems
+) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+    """Write the symbols of pairs; return the split and the hash of the source of each pair."""
+    all_splits, keys = [], []
+    with ExitStack() as stack:
+        symbols, starts, sizes = (
+            stack.enter_context(GrowingArray(to / f"{name}.npy", dtype, row))
+            for name, dtype, row in (
+                ("symbols", np.uint16, ()),
+                ("starts", np.int64, ()),
+                ("sizes", np.uint16, (2,)),
+            )
+        )
+        for part in parts:
+            texts, splits, kept = list[list[int]](), list[int](), list[str]()
+            pairs = zip(part.sources, part.targets, part.splits, strict=True)
+            for source, target, split in pairs:
+                both = subwords.encoded(source), subwords.encoded(target)
+                if max(map(len, both)) > _MOST_SYMBOLS:
+                    problems.num_long += 1
+                    continue
+                texts += both
+                splits.append(split)
+                kept.append(source)
+            counts = np.fromiter(map(len, texts), dtype=np.int64).reshape(-1, 2)
+            ends = counts.sum(axis=1).cumsum()
+            starts.append(len(symbols) + ends - counts.sum(axis=1))
+            sizes.append(counts)
+            flat = chain.from_iterable(texts)
+            symbols.append(np.fromiter(flat, dtype=np.uint16, count=counts.sum()))
+            all_splits.append(np.array(splits, dtype=np.uint8))
+            keys.append(_keys(kept, splits))
+            for side in (0, 1):
+                training = counts[all_splits[-1] == TRAINING, side]
+                problems.lengths[side] += np.bincount(training, minlength=_MOST_SYMBOLS + 1)
+    return np.concatenate(all_splits), np.concatenate(keys)
+
+
+def _keys(sources: Sequence[str], splits: Sequence[int]) -> NDArray[np.uint64]:
+    """Return a hash of each source that is not for training, by which these are ordered."""
+    found = (
+        0
+        if split == TRAINING
+        else int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8, key=b"order").digest())
+        for text, split in zip(sources, splits, strict=True)
+    )
+    return np.fromiter(found, dtype=np.uint64, count=len(sources))
+
+
+def _step(words: Sequence[int]) -> int:
+    """Return the number of words between the parts, such that few sources are beyond the last."""
+    most = np.percentile(words, 95) / _NUM_PARTS if words else 0
+    return next((step for step in _STEPS if step >= most), _STEPS[-1])
+
+
+def _summary(counts: Sequence[int], problems: _Problems, num_symbols: int) -> str:
+    middle, most = ([_percentile(side, q) for side in problems.lengths] for q in (50, 95))
+    left_out = (
+        f"; {problems.num_long:,} pairs are left out, because a side has more than "
+        f"{_MOST_CHARACTERS:,} characters or {_MOST_SYMBOLS:,} subwords"
+        if problems.num_long
+        else ""
+    )
+    return (
+        f"{sum(counts):,} pairs, {shares(counts)}, in {num_symbols:,} subwords; half of the "
+        f"training sources have at most {middle[0]} subwords and half of the targets {middle[1]}, "
+        f"95 % at most {most[0]} and {most[1]}{left_out}"
+    )
+
+
+def _percentile(counts: NDArray[np.int64], percent: float) -> int:
+    """Return the smallest length that at least so many percent do not exceed."""
+    return int(np.searchsorted(counts.cumsum(), counts.sum() * percent / 100))
+
+
+def rows(
+    path: Path, columns: Sequence[str], separator: str | None, encoding: str
+) -> Iterator[_Row]:
+    """Yield the number of each row and its cells in these columns, a None where one is missing.
+
+    Memory holds one part of the file.
+
+    Args:
+        path: A file of CSV, Parquet or JSON lines.
+        columns: The names of the columns.
+        separator: The character between the columns of a CSV file, or None for the usual one.
+        encoding: The encoding of a CSV file or of JSON lines.
+
+    Raises:
+        TaskError: if the file is not one of these, or has not these columns.
+    """
+    kind = path.suffix.lower()
+    if kind == ".parquet":
+        return _parquet_rows(path, columns)
+    if kind != ".jsonl" and kind not in _SEPARATORS:
+        raise TaskError(f"{path} must be {_FORMATS}")
+    try:
+        encoding = codecs.lookup(encoding).name
+        "".encode(encoding)  # some are not encodings of texts
+    except LookupError:
+        raise TaskError(f"encoding={encoding!r} is not the name of an encoding of texts") from None
+    lines = _lines(path, encoding)
+    if kind == ".jsonl":
+        return _json_rows(path, columns, lines)
+    return _csv_rows(path, columns, lines, separator or _SEPARATORS[kind])
+
+
+def _unit(path: Path) -> str:
+    """Return the word for the number of a row."""
+    return "row" if path.suffix.lower() == ".parquet" else "line"
+
+
+def _lines(path: Path, encoding: str) -> Iterator[str]:
+    """Yield lines with their line feeds."""
+    rest = ""
+    for part in text_parts(path, encoding):
+        *whole, rest = (rest + part).split("\n")
+        yield from (f"{line}\n" for line in whole)
+    if rest:
+        yield rest
+
+
+def _csv_rows(
+    path: Path, columns: Sequence[str], lines: Iterator[str], separator: str
+) -> Iterator[_Row]:
+    csv.field_size_limit(_MOST_IN_CELL)
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    last, has_rows = 0, False
+    try:
+        header = next((cells for cells in reader if cells), None)
+        if header is None:
+            raise TaskError(f"{path} is empty")
+        if len(header) == 1 and columns[0] not in header:
+            raise TaskError(
+                f"{path} has one column, {header[0]!r}, if {separator!r} separates them; give "
+                "another separator="
+            )
+        chosen, last = _places(path, columns, header), reader.line_num
+        for cells in reader:
+            begin, last = last + 1, reader.line_num
+            if cells and len(cells) != len(header):
+                raise TaskError(
+                    f"{path}, line {begin}: the row has {len(cells)} cells, and the header has "
+                    f"{len(header)}"
+                )
+            if cells:
+                has_rows = True
+                yield begin, [cells[place] for place in chosen]
+    except csv.Error as error:
+        raise TaskError(
+            f"{path}: the row that begins in line {last + 1} cannot be read ({error}); a cell that "
+            "begins with a quote must end with one, and quotes within it are doubled"
+        ) from error
+    if not has_rows:
+        raise TaskError(f"{path} has a header and no rows")
+
+
+def _places(path: Path, columns: Sequence[str], header: Sequence[str]) -> list[int]:
+    for name in columns:
+        if name not in header:
+            raise TaskError(f"{path}: {unknown_name('column', name, header)}".rstrip("."))
+        if header.count(name) > 1:
+            raise TaskError(f"{path} has {header.count(name)} columns with the name {name!r}")
+    return [header.index(name) for name in columns]
+
+
+def _json_rows(path: Path, columns: Sequence[str], lines: Iterator[str]) -> Iterator[_Row]:
+    is_first = True
+    for number, line in enumerate(lines, start=1):
+        if line.isspace():
+            continue
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise TaskError(f"{path}, line {number} is not JSON ({error})") from error
+        if not isinstance(found, dict):
+            raise TaskError(f"{path}, line {number} is not an object, as {{{columns[0]!r}: ...}}")
+        if is_first:
+            _places(path, columns, list(found))
+            is_first = False
+        yield number, [found.get(name) for name in columns]
+    if is_first:
+        raise TaskError(f"{path} is empty")
+
+
+def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[_Row]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            header = file.schema_arrow.names
+            _places(path, columns, header)
+            if not file.metadata.num_rows:
+                raise TaskError(f"{path} has no rows")
+            first = 1
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(columns)):
+                cells = [batch.column(name).to_pylist() for name in columns]
+                yield from enumerate(zip(*cells, strict=True), first)
+                first += len(batch)
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+        raise TaskError(f"{path} cannot be read as Parquet ({error})") from error
