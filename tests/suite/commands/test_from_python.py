@@ -58,6 +58,6 @@ def test_an_ablation_in_a_file_is_named_like_its_file(write_ablation: WriteAblat
 
 
 def test_failed_trials_are_counted_and_raise_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = SweepOutcome(counts={Status.ERROR: 2, Status.OK: 1}, num_run=3, num_missing=0)
+    failed = SweepOutcome(by_status={Status.ERROR: 2, Status.OK: 1}, num_run=3, num_missing=0)
     monkeypatch.setattr(driver, "run", lambda *ablations, **options: failed)
     assert bakeoff.run("heads", executor="inline").num_failed == 2
