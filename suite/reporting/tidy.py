@@ -63,7 +63,7 @@ VERDICT_TYPES = {
 }
 _RATIO = "ratio"  # unit of the effect if times are compared
 _SPLITS = ("training", "validation")
-_DIGITS = ".6g"  # of numbers in the file of shipped verdicts
+_FORMAT = "%.6g"  # for numbers in the file of shipped verdicts
 
 Held = Mapping[str, Sequence[Sweep]]  # output folder -> its sweeps that have results
 
@@ -162,9 +162,7 @@ def as_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def verdicts_to_csv(frame: pd.DataFrame) -> str:
     """Return the table of verdicts as a file, without the column of the output folder."""
-    return frame.drop(columns=FOLDER).to_csv(
-        index=False, float_format=f"%{_DIGITS}", lineterminator="\n"
-    )
+    return frame.drop(columns=FOLDER).to_csv(index=False, float_format=_FORMAT, lineterminator="\n")
 
 
 def verdicts_from_csv(file: Path) -> pd.DataFrame:

@@ -90,7 +90,7 @@ class SweepOutcome:
 
     @property
     def report(self) -> Path | None:
-        """The page of the ablation, or the overview if there are several; None without a report."""
+        """The page of the ablation, or the overview if there are several, or None without one."""
         if len(self.reports) > 1:
             return self.reports[0].parents[1] / self.reports[0].name
         return next(iter(self.reports), None)
