@@ -14,6 +14,7 @@ from bakeoff.former_name import FormerName
 
 if TYPE_CHECKING:
     from bakeoff.suite.commands.from_python import plan, run
+    from bakeoff.suite.commands.results import curves, published_results, results, verdicts
     from bakeoff.suite.errors import NotRecorded
     from bakeoff.suite.execution.run_task import run_task
     from bakeoff.suite.spec import Ablation, Claim, Model, Recipe, Scale, ScalingLaw, vary
@@ -40,10 +41,14 @@ __all__ = [
     "ScalingLaw",
     "Table",
     "TextFile",
+    "curves",
     "plan",
+    "published_results",
+    "results",
     "run",
     "run_task",
     "vary",
+    "verdicts",
 ]
 
 _HOMES = {
@@ -56,6 +61,9 @@ _HOMES = {
         "bakeoff.suite.spec.own_data",
     ),
     **dict.fromkeys(("plan", "run"), "bakeoff.suite.commands.from_python"),
+    **dict.fromkeys(
+        ("curves", "published_results", "results", "verdicts"), "bakeoff.suite.commands.results"
+    ),
     "NotRecorded": "bakeoff.suite.errors",
     "run_task": "bakeoff.suite.execution.run_task",
 }

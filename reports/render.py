@@ -19,7 +19,7 @@ from bakeoff.reports.export.templating import html_templates, markdown_templates
 from bakeoff.reports.pages.ablation import ordered, page, shown_sweep
 from bakeoff.reports.pages.overview import overview
 from bakeoff.reports.results.axis_values import with_axes
-from bakeoff.reports.results.frame import RESULT_COLUMNS, FrameError, to_parquet_bytes
+from bakeoff.reports.results.frame import FrameError, to_parquet_bytes
 from bakeoff.reports.view import Sweep
 
 
@@ -125,9 +125,6 @@ def _content(sweeps: Sequence[Sweep], shown: Sweep) -> dict[str, bytes]:
         with_axes(sweep.about, sweep.in_order.results) for sweep in sweeps if len(sweep.results)
     ]
     rows = pd.concat(frames or [sweeps[0].results], ignore_index=True)
-    # Keep frames of versions that did not store axis values unchanged.
-    has_values = any(sweep.about.axis_values for sweep in sweeps)
-    results = rows if has_values else rows[list(RESULT_COLUMNS)]
     texts = {"results.csv": frame_to_csv(rows)}
     for table in made.all_tables:
         texts[f"tables/{slug(table.name)}.csv"] = to_csv(table)
@@ -136,7 +133,7 @@ def _content(sweeps: Sequence[Sweep], shown: Sweep) -> dict[str, bytes]:
     # With a single scale, include `about`, so that the page can be rebuilt from these two files.
     about = shown.about if len(frames) == 1 else None
     content = {
-        "results.parquet": to_parquet_bytes(results, about),
+        "results.parquet": to_parquet_bytes(rows, about),
         "curves.parquet": to_parquet_bytes(shown.in_order.curves),
     }
     content |= {name: text.encode() for name, text in texts.items()}

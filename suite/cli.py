@@ -131,6 +131,13 @@ Url = Annotated[
     str, typer.Option(metavar="URL", help="The cluster's dashboard, as http://127.0.0.1:8265.")
 ]
 OUT = Path("out")
+_NOT_TOGETHER = (  # options of `report`
+    ("--editions", "--compare"),
+    ("--editions", "--records"),
+    ("--editions", "--json"),
+    ("--price", "--compare"),
+    ("--records", "--compare"),
+)
 
 
 @app.command("list")
@@ -200,6 +207,7 @@ def run(
     time_limit: TimeLimit = None,
     trial_limit: TrialLimit = None,
     checkpoint_every: CheckpointEvery = None,
+    json: Json = False,
 ) -> None:
     """Run what is missing, here or with --address on a cluster; record it; write the reports."""
     from bakeoff.suite.text import seconds_in
@@ -227,7 +235,14 @@ def run(
         checkpoint_seconds=seconds_in(checkpoint_every or "5m", "--checkpoint-every"),
     )
     raise typer.Exit(
-        run_command.run(names, scale=scale, seeds=seeds, options=options, settings=settings or ())
+        run_command.run(
+            names,
+            scale=scale,
+            seeds=seeds,
+            options=options,
+            settings=settings or (),
+            as_json=json,
+        )
     )
 
 
@@ -386,21 +401,47 @@ def report(
         typer.Option("--editions", help="Print every edition (version of the plan) with results."),
     ] = False,
     price: Price = None,
+    records: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write the numbers as benchmark records of PyTorch's dashboard, in JSON.",
+        ),
+    ] = None,
+    json: Json = False,
 ) -> None:
     """Regenerate the reports from what MLflow holds, or compare two sets of results."""
     from bakeoff.suite.commands import report as report_command
     from bakeoff.suite.tracking.location import existing_store_of
 
+    given = {
+        "--editions": editions or None,
+        "--compare": compare,
+        "--price": price,
+        "--records": records,
+        "--json": json or None,
+    }
+    for one, other in _NOT_TOGETHER:
+        if given[one] is not None and given[other] is not None:
+            raise typer.BadParameter(f"{one} and {other} cannot be given together.")
     open_store = partial(existing_store_of, out, tracking_uri)
-    if editions:
-        if compare is not None:
-            raise typer.BadParameter("--editions and --compare cannot be given together.")
-        raise typer.Exit(report_command.print_editions(names, open_store, scale))
-    if price is not None and compare is not None:
-        raise typer.BadParameter("--price and --compare cannot be given together.")
     folder = out / "reports"
+    if editions:
+        raise typer.Exit(report_command.print_editions(names, open_store, scale))
+    if compare is not None:
+        raise typer.Exit(
+            report_command.compare(names, compare, open_store, folder, scale=scale, as_json=json)
+        )
     raise typer.Exit(
-        report_command.report(names, open_store, folder, scale=scale, compare=compare, price=price)
+        report_command.report(
+            names,
+            open_store(),
+            folder,
+            scale=scale,
+            price=price,
+            records=records,
+            as_json=json,
+        )
     )
 
 

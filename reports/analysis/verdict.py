@@ -108,6 +108,7 @@ class Verdict:
         level: The level of the test: 0.05 for a single claim, else the level by Holm's rule.
         num_claims: The number of claims that are judged together, including this one.
         is_ratio: Whether the advantage is the logarithm of a ratio.
+        p: The two-sided p of the paired t test against no difference, or None if there is no test.
         sign_flip: Test against no difference; its `p` is None if the seeds are too few.
         improvement: How often `a` was better, with its interval.
         num_seeds_to_settle: The number of seeds that would settle an open verdict, or None for
@@ -129,6 +130,7 @@ class Verdict:
     level: float = ALPHA
     num_claims: int = 1
     is_ratio: bool = False
+    p: float | None = None
     sign_flip: SignFlip | None = None
     improvement: Improvement | None = None
     num_seeds_to_settle: int | None = None
@@ -157,6 +159,7 @@ def judged(about: About, found: Evidence, family: Family) -> Verdict:
     if outcome is ClaimOutcome.NO_DIFFERENCE:  # equal numbers give no interval
         advantage = Estimate(n=advantage.n, point=advantage.point)
     is_open = outcome in (ClaimOutcome.INCONCLUSIVE, ClaimOutcome.UNDERPOWERED)
+    is_tested = found.is_whole and found.num_pairs >= MIN_PAIRS
     strong = strength(found, family)
     why_exploratory = _why_exploratory(about)
     return Verdict(
@@ -169,6 +172,7 @@ def judged(about: About, found: Evidence, family: Family) -> Verdict:
         level=family.level,
         num_claims=family.num_claims,
         is_ratio=found.is_ratio,
+        p=smallest_levels(found).excludes_zero if is_tested else None,
         sign_flip=strong.sign_flip,
         improvement=strong.improvement,
         num_seeds_to_settle=strong.num_seeds_to_settle if is_open else None,

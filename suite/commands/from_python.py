@@ -29,8 +29,8 @@ def run(
 ) -> SweepOutcome:
     """Run the missing trials of these ablations, record them, and make their reports.
 
-    Failed trials do not raise an exception: `SweepOutcome.counts` counts them by status, and they
-    are rows of the reports.
+    Failed trials do not raise an exception: `counts` of the outcome counts them by status, and
+    they are rows of the reports.
 
     Args:
         ablations: `Ablation` objects, names, or paths of files, or lists of these. An object is
@@ -44,7 +44,9 @@ def run(
             scale's value, ``heads=[1, 2, 4]`` the values of an axis.
 
     Returns:
-        The outcome, with the counts of trials and the pages of the reports.
+        The outcome. Its `results` and `verdicts` are DataFrames, as those of `bakeoff.results` and
+        `bakeoff.verdicts`; `report` is the path of the page; `counts` has the numbers of trials
+        that ran, were reused, failed, were skipped or are missing, and the numbers by status.
 
     Raises:
         SpecError: For an invalid specification, or two ablations of one name; nothing has run then.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -39,15 +40,19 @@ def run(
     seeds: int | None,
     options: Options,
     settings: Sequence[str] = (),
+    as_json: bool = False,
 ) -> int:
-    """Run the missing trials of these ablations and return the exit code."""
+    """Run the missing trials of these ablations and return the exit code.
+
+    With `as_json`, the standard output is one object: counts of trials, verdicts, paths.
+    """
     console = Console(stderr=True)
     _check(options)
     plans = plans_of(names, scale=scale, seeds=seeds, options=settings)
     if list(names) == [ALL]:
         plans = _possible(plans, options, console)
     if options.is_patient and is_held(options.out):
-        _report_waiting(plans, options, console)
+        _report_waiting(plans, options, console, has_lines=has_status_lines() and not as_json)
     try:
         with signals_interrupt(partial(_say_that_it_stops, console), console.show_cursor):
             outcome = run_plans(plans, options, console, display_for)
@@ -55,9 +60,9 @@ def run(
         said = str(error) or "the same command continues from here"
         _say(console, f"interrupted; {said}")
         return INTERRUPTED
-    if has_status_lines():
+    if has_status_lines() and not as_json:
         print(line_of(status_of_plans(plans, options.out)), flush=True)
-    return _report_outcome(outcome, options, console)
+    return _report_outcome(outcome, options, console, as_json=as_json)
 
 
 def _say_that_it_stops(console: Console) -> None:
@@ -91,10 +96,12 @@ def _say(console: Console, sentence: str, style: str = "") -> None:
     )
 
 
-def _report_waiting(plans: Sequence[Plan], options: Options, console: Console) -> None:
+def _report_waiting(
+    plans: Sequence[Plan], options: Options, console: Console, *, has_lines: bool
+) -> None:
     reason = f"another run uses {options.out}"
     _say(console, f"{reason}; waiting for it to end")
-    if has_status_lines():
+    if has_lines:
         num_trials = len(distinct_work(plans))
         waiting = {"num_trials": num_trials, "reason": reason}
         print(line_of(SweepStatus(counts={"missing": num_trials}, waiting=waiting)), flush=True)
@@ -118,13 +125,26 @@ def _check(options: Options) -> None:
         raise SpecError("--address requires --executor ray; inline runs in this process.")
 
 
-def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -> int:
+def _report_outcome(
+    outcome: SweepOutcome, options: Options, console: Console, *, as_json: bool = False
+) -> int:
     """Print how the run ended: counts to the log, results and paths to the output."""
     console.print(
         f"{number_of(outcome.num_run, 'trial')} run; {outcome.in_words()}", highlight=False
     )
     for sentence in _notes(outcome, options):
         _say(console, sentence, style="yellow")
+    if as_json:
+        print(json.dumps(_as_json(outcome), indent=1))
+    else:
+        _print_outcome(outcome, options)
+    if outcome.error:
+        return UNAVAILABLE
+    has_succeeded = not (outcome.num_failed or outcome.num_failed_beside)
+    return DONE if has_succeeded and not (outcome.num_missing or outcome.num_left) else FAILED
+
+
+def _print_outcome(outcome: SweepOutcome, options: Options) -> None:
     for line in outcome.summary:
         print_line(line)
     for page in outcome.reports:
@@ -133,10 +153,22 @@ def _report_outcome(outcome: SweepOutcome, options: Options, console: Console) -
             print(f"figure:    {figure}")
     for where in _comparisons(outcome, options):
         print(f"compare:   {where}")
-    if outcome.error:
-        return UNAVAILABLE
-    has_succeeded = not (outcome.num_failed or outcome.num_failed_beside)
-    return DONE if has_succeeded and not (outcome.num_missing or outcome.num_left) else FAILED
+
+
+def _as_json(outcome: SweepOutcome) -> dict[str, Any]:
+    """Return the outcome as values of JSON; `bakeoff report --json` has the same keys."""
+    verdicts: list[dict[str, Any]] = []
+    if any(map(len, outcome.sweeps.values())):
+        from bakeoff.suite.reporting.tidy import as_records, verdicts_of
+
+        verdicts = as_records(verdicts_of(outcome.sweeps))
+    return {
+        "counts": outcome.counts,
+        "verdicts": verdicts,
+        "reports": [str(page) for page in outcome.reports],
+        "note": outcome.note,
+        "error": outcome.error,
+    }
 
 
 def _notes(outcome: SweepOutcome, options: Options) -> Iterator[str]:

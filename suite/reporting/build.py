@@ -80,16 +80,22 @@ def sweeps_to_report(journal: Journal, folder: Path, store: Store | None) -> Swe
     Raises:
         StoreUnavailable: If there are others, and the store cannot be reached.
     """
-    sweeps: dict[str, list[Sweep]] = {}
-    for plan in journal.readable_plans():
-        results = by_trial(journal.results(trial.trial_id for trial in plan.trials))
-        shown = with_history(plan, journal)
-        sweeps.setdefault(plan.about.ablation, []).append(sweep_of(shown, results))
+    sweeps = sweeps_of_journal(journal)
     known = {(name, sweep.about.scale) for name, found in sweeps.items() for sweep in found}
     if store is not None and (others := reported(folder) - known):
         for name, found in sweeps_in(store, {ablation for ablation, _ in others}).items():
             wanted = [sweep for sweep in found if (name, sweep.about.scale) in others]
             sweeps[name] = [*sweeps.get(name, []), *wanted]
+    return sweeps
+
+
+def sweeps_of_journal(journal: Journal) -> dict[str, list[Sweep]]:
+    """Return all sweeps of the journal that this version can read, by ablation."""
+    sweeps: dict[str, list[Sweep]] = {}
+    for plan in journal.readable_plans():
+        results = by_trial(journal.results(trial.trial_id for trial in plan.trials))
+        shown = with_history(plan, journal)
+        sweeps.setdefault(plan.about.ablation, []).append(sweep_of(shown, results))
     return sweeps
 
 

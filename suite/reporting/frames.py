@@ -63,11 +63,9 @@ def sweep_files(plan: Plan, results: Results) -> dict[str, bytes]:
     from bakeoff.reports.results.frame import to_parquet_bytes
 
     sweep = sweep_of(plan, results)
-    about, found = sweep.about, sweep.results
+    found = with_axes(sweep.about, sweep.results)
     return {
-        RESULTS_FILE: to_parquet_bytes(
-            with_axes(about, found) if about.axis_values else found, about
-        ),
+        RESULTS_FILE: to_parquet_bytes(found, sweep.about),
         CURVES_FILE: to_parquet_bytes(sweep.curves),
     }
 

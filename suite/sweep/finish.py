@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakeoff.suite.journal.journal import Journal
 from bakeoff.suite.schema import FAILURES, Plan, Status
+from bakeoff.suite.spec import SpecError
 from bakeoff.suite.sweep.pending import distinct_work
 from bakeoff.suite.text import command
 from bakeoff.suite.tracking.client import StoreUnavailable
@@ -18,6 +19,9 @@ from bakeoff.suite.tracking.shared_views import address_at
 from bakeoff.suite.tracking.write import RunWriter
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from bakeoff.reports.view import Sweep
     from bakeoff.suite.reporting.build import Sweeps
 
 _WITHOUT_STORE = (
@@ -36,7 +40,7 @@ class SweepOutcome:
     """The end of a sweep.
 
     Attributes:
-        counts: Number of trials of the plans by the status of their newest result, with skipped
+        by_status: Number of trials of the plans by the status of their newest result, with skipped
             cells.
         num_run: Trials that got a result in this run; the others were done already.
         num_missing: Trials that still have no result.
@@ -51,9 +55,10 @@ class SweepOutcome:
         summary: Lines for people: the scores and the verdict of each sweep.
         comparisons: For each sweep, the MLflow page that compares its trials, if the store serves
             pages.
+        sweeps: The frames of the sweeps, by output folder; empty if there is no report.
     """
 
-    counts: Mapping[Status, int]
+    by_status: Mapping[Status, int]
     num_run: int
     num_missing: int
     num_failed_beside: int = 0
@@ -64,15 +69,66 @@ class SweepOutcome:
     reports: tuple[Path, ...] = ()
     summary: tuple[str, ...] = ()
     comparisons: tuple[str, ...] = ()
+    sweeps: Mapping[str, Sequence[Sweep]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of trials: run now, reused, failed, skipped, missing, then by status.
+
+        A failed trial timed out, crashed or raised an error; the next run repeats it. A reused one
+        had a result before this run.
+        """
+        skipped = self.by_status.get(Status.SKIPPED, 0)
+        return {
+            "run": self.num_run,
+            "reused": max(0, sum(self.by_status.values()) - skipped - self.num_run),
+            "failed": self.num_failed,
+            "skipped": skipped,
+            "missing": self.num_missing,
+            **{str(status): number for status, number in self.by_status.items()},
+        }
+
+    @property
+    def report(self) -> Path | None:
+        """The page of the ablation, or the overview if there are several, or None without one."""
+        if len(self.reports) > 1:
+            return self.reports[0].parents[1] / self.reports[0].name
+        return next(iter(self.reports), None)
+
+    @property
+    def results(self) -> pd.DataFrame:
+        """The measurements of the sweeps, as `bakeoff.results` returns them."""
+        from bakeoff.suite.reporting.tidy import results_of
+
+        return results_of(self._held)
+
+    @property
+    def verdicts(self) -> pd.DataFrame:
+        """The verdicts on the claims of the sweeps, as `bakeoff.verdicts` returns them."""
+        from bakeoff.suite.reporting.tidy import verdicts_of
+
+        return verdicts_of(self._held)
+
+    @property
+    def _held(self) -> Mapping[str, Sequence[Sweep]]:
+        """The sweeps that have results.
+
+        Raises:
+            SpecError: If there are none.
+        """
+        held = {out: [s for s in found if len(s.results)] for out, found in self.sweeps.items()}
+        if not any(held.values()):
+            raise SpecError(f"this run has no results: {self.in_words()}.")
+        return held
 
     @property
     def num_failed(self) -> int:
         """The number of trials that timed out, crashed or raised an error."""
-        return sum(number for status, number in self.counts.items() if status in FAILURES)
+        return sum(number for status, number in self.by_status.items() if status in FAILURES)
 
     def in_words(self) -> str:
         """Format the counts, for example ``45 ok, 3 skipped, 2 error; 1 without a result yet``."""
-        counts = [f"{number} {status.value}" for status, number in self.counts.items()]
+        counts = [f"{number} {status.value}" for status, number in self.by_status.items()]
         missing = f"; {self.num_missing} without a result yet" if self.num_missing else ""
         return (", ".join(counts) or "nothing to do") + missing
 
@@ -89,7 +145,7 @@ def counted(
         {cell.trial_id for plan in plans for cell in plan.cells if cell.reason}
     )
     return SweepOutcome(
-        counts={status: counts[status] for status in Status if counts[status]},
+        by_status={status: counts[status] for status in Status if counts[status]},
         num_run=num_run,
         num_missing=len(trial_ids) - len(statuses),
         num_failed_beside=sum(statuses[trial_id] not in FAILURES for trial_id in failed),
@@ -121,7 +177,7 @@ def conclude(
         pages = reports_of(names, sweeps, folder)
         own = [s for p in plans for s in sweeps[p.about.ablation] if s.about.scale == p.about.scale]
         lines = tuple(line for sweep in own for line in summary_lines(sweep))
-        outcome = replace(outcome, reports=pages, summary=lines)
+        outcome = replace(outcome, reports=pages, summary=lines, sweeps={str(out): own})
         if writer is None:
             return outcome
         _record(writer, plans, journal, sweeps, dict(zip(names, pages, strict=True)))
@@ -164,5 +220,5 @@ def close_parents(plans: Sequence[Plan], journal: Journal, writer: RunWriter) ->
     """
     for plan in plans:
         of_plan = counted([plan], journal, 0)
-        summary = {f"num_{status.value}": number for status, number in of_plan.counts.items()}
+        summary = {f"num_{status.value}": number for status, number in of_plan.by_status.items()}
         writer.close_sweep(plan.key, summary, finished=not of_plan.num_missing)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import bakeoff
 from bakeoff.reports.view import Sweep, read_sweep
 from bakeoff.suite.journal.journal import Journal
 from bakeoff.suite.schema import LEARNING_RATE, Result, Status
@@ -82,6 +83,18 @@ def test_the_committed_overview_is_made_again(tmp_path: Path, sweeps: dict[str, 
     for name in ("index.html", "index.md"):
         assert (tmp_path / name).read_bytes() == (RESULTS / name).read_bytes(), "run `make pages`"
     assert (RESULTS / "made.md").read_text() == results.how_all_were_made(sweeps)
+
+
+def test_the_shipped_verdicts_are_those_of_the_pages(sweeps: dict[str, Sweep]) -> None:
+    assert results.SHIPPED.read_text() == results.shipped_verdicts(sweeps), "run `make pages`"
+    shipped = bakeoff.published_results()
+    assert list(shipped["ablation"]) == KEPT
+    for name, verdict in shipped.set_index("ablation")["verdict"].items():
+        judged = sweeps[str(name)].in_order.verdict
+        assert judged is not None
+        assert judged.outcome == verdict
+        answer = (RESULTS / str(name) / "report.md").read_text().splitlines()[2]
+        assert answer.startswith(f"**{judged.kind.capitalize()}.**")
 
 
 def test_every_committed_report_is_among_the_findings() -> None:

@@ -58,6 +58,40 @@ def test_an_ablation_in_a_file_is_named_like_its_file(write_ablation: WriteAblat
 
 
 def test_failed_trials_are_counted_and_raise_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = SweepOutcome(counts={Status.ERROR: 2, Status.OK: 1}, num_run=3, num_missing=0)
+    failed = SweepOutcome(by_status={Status.ERROR: 2, Status.OK: 1}, num_run=3, num_missing=0)
     monkeypatch.setattr(driver, "run", lambda *ablations, **options: failed)
     assert bakeoff.run("heads", executor="inline").num_failed == 2
+
+
+def test_an_outcome_counts_what_ran_and_what_was_reused() -> None:
+    statuses = {Status.OK: 5, Status.SKIPPED: 2, Status.DIVERGED: 1, Status.TIMEOUT: 1}
+    outcome = SweepOutcome(by_status=statuses, num_run=4, num_missing=3)
+    assert outcome.counts == {
+        "run": 4,
+        "reused": 3,
+        "failed": 1,
+        "skipped": 2,
+        "missing": 3,
+        "ok": 5,
+        "diverged": 1,
+        "timeout": 1,
+    }
+
+
+def test_several_ablations_have_the_overview_as_their_report(tmp_path: Path) -> None:
+    pages = tuple(tmp_path / "reports" / name / "index.html" for name in ("one", "two"))
+
+    def report(num: int) -> Path | None:
+        return SweepOutcome(by_status={}, num_run=0, num_missing=0, reports=pages[:num]).report
+
+    assert [report(0), report(1), report(2)] == [
+        None,
+        pages[0],
+        tmp_path / "reports" / "index.html",
+    ]
+
+
+def test_a_run_without_results_says_so() -> None:
+    outcome = SweepOutcome(by_status={Status.ERROR: 2}, num_run=2, num_missing=1)
+    with pytest.raises(SpecError, match=r"no results: 2 error; 1 without a result yet\.$"):
+        _ = outcome.results

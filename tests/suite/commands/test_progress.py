@@ -248,7 +248,7 @@ def test_a_trial_that_runs_again_in_another_environment_is_counted(sweep: Plan) 
 
 def test_a_run_from_python_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
-    done = SweepOutcome(counts={}, num_run=0, num_missing=0)
+    done = SweepOutcome(by_status={}, num_run=0, num_missing=0)
     monkeypatch.setattr(driver, "run_plans", lambda *some: given.extend(some) or done)
     bakeoff.run(out="t2", executor="inline")
     assert given[-1] is display_for

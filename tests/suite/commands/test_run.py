@@ -32,7 +32,7 @@ def told(capsys: pytest.CaptureFixture[str], outcome: SweepOutcome, options: Opt
 
 
 def ended(**fields: object) -> SweepOutcome:
-    return SweepOutcome(counts={}, num_run=1, num_missing=0, reports=PAGES, **fields)  # type: ignore[arg-type]
+    return SweepOutcome(by_status={}, num_run=1, num_missing=0, reports=PAGES, **fields)  # type: ignore[arg-type]
 
 
 def test_a_server_has_an_address(capsys: pytest.CaptureFixture[str]) -> None:

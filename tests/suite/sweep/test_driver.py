@@ -75,7 +75,7 @@ def agrees(work: Workplace) -> bool:
 def test_a_sweep_ends_in_a_journal_a_store_and_a_report_that_agree(work: Workplace) -> None:
     outcome = run(work.ablation(), options=inline(work))
     # Two learning rates with two seeds, and the number of parameters, which is the same for both.
-    assert outcome.counts == {Status.OK: 5}
+    assert outcome.by_status == {Status.OK: 5}
     assert (outcome.num_run, outcome.num_missing, outcome.error) == (5, 0, "")
     assert outcome.reports == (work.out / "reports" / "small" / "index.html",)
     quality = [row for row in rows(work) if row["probe"] == "quality"]
@@ -130,7 +130,7 @@ def test_an_axis_that_is_added_shows_in_what_was_recorded_before(work: Workplace
     assert "axes=[" in text
     Path(file).write_text(text.replace("axes=[", 'axes=[vary("depth", [1, 2]), '))
     outcome = run(file, options=inline(work))
-    assert outcome.num_run < sum(outcome.counts.values())
+    assert outcome.num_run < sum(outcome.by_status.values())
     assert agrees(work)  # including the names and parameters of earlier runs
 
 
@@ -270,7 +270,7 @@ def test_without_mlflow_and_ray_it_trains_and_is_recorded_later(
     assert (away / "reports" / "small" / "index.html").is_file()
     assert not (away / "mlflow.db").exists()
     outcome = record_journal(away / "journal.db", inline(work))
-    assert (outcome.num_run, outcome.counts) == (4, {Status.OK: 4})
+    assert (outcome.num_run, outcome.by_status) == (4, {Status.OK: 4})
     assert tree(work.out / "reports") == tree(away / "reports")
     assert agrees(work)
     again = record_journal(away / "journal.db", inline(work))

@@ -33,11 +33,11 @@ def test_each_question_is_recorded_and_reported_under_its_own_name(work: Workpla
     (out / "reports").write_text("a file stands in the way")
     with pytest.raises(bakeoff.NotRecorded, match="The reports cannot be written to") as raised:
         bakeoff.run(wider, out=out, executor="inline")
-    assert raised.value.outcome.counts == {Status.OK: 2}
+    assert raised.value.outcome.by_status == {Status.OK: 2}
     assert exit_code_of(raised.value) == 4
     (out / "reports").unlink()
     outcome = bakeoff.run(wider, deeper, out=out, executor="inline")
-    assert (outcome.counts, outcome.num_run) == ({Status.OK: 3}, 1)  # they share a trial
+    assert (outcome.by_status, outcome.num_run) == ({Status.OK: 3}, 1)  # they share a trial
     names = [page.parent.name for page in outcome.reports]
     assert names == [wider.own_name, deeper.own_name]
     for name, question in zip(names, (WIDER, DEEPER), strict=True):

@@ -116,7 +116,7 @@ def _run_until_the_parent_is_done(out: Path, ablation: Ablation = ABLATION) -> P
 
 def test_a_parent_runs_first_is_shared_and_its_weights_go_at_the_end(work: Workplace) -> None:
     outcome = run(ABLATION, options=_options(work.out), seeds=2)
-    assert (outcome.counts, outcome.error) == ({Status.OK: 6}, "")
+    assert (outcome.by_status, outcome.error) == ({Status.OK: 6}, "")
     assert not (work.out / "checkpoints").exists()
     assert {attempts for attempts, _ in _numbers(work.out).values()} == {1}
     assert run(ABLATION, options=_options(work.out), seeds=2).num_run == 0
@@ -250,7 +250,7 @@ def test_a_vision_transformer_begins_at_half_the_resolution_and_keeps_its_positi
         else:
             assert torch.equal(tensor, before)
     outcome = run(ablation, options=_options(tmp_path))
-    assert outcome.counts == {Status.OK: 3}
+    assert outcome.by_status == {Status.OK: 3}
 
 
 def _returned(generator: Generator[Any, None, Any]) -> tuple[Any, list[Any]]:
@@ -271,7 +271,7 @@ def test_on_ray_the_numbers_are_those_of_one_process(
     tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
     outcome = run(ABLATION, options=Options(out=tmp_path / "ray", executor="ray"))
-    assert outcome.counts == {Status.OK: 3}
+    assert outcome.by_status == {Status.OK: 3}
     found = _numbers(tmp_path / "ray")
     assert {trial_id: sha256 for trial_id, (_, sha256) in found.items()} == undisturbed
     assert not (tmp_path / "ray" / "checkpoints").exists()

@@ -86,7 +86,7 @@ def test_killed_after_its_teacher_it_ends_with_the_same_numbers(
                 raise Killed
 
     outcome = run(ABLATION, options=_options(tmp_path / "undisturbed"))
-    assert (outcome.counts, outcome.error) == ({Status.OK: 4}, "")
+    assert (outcome.by_status, outcome.error) == ({Status.OK: 4}, "")
     assert not (tmp_path / "undisturbed" / "checkpoints").exists()
     with pytest.raises(Killed):
         run(ABLATION, options=_options(tmp_path / "killed"), display_for=lambda *_: Watching())
