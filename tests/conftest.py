@@ -25,8 +25,8 @@ from tests import battery
 ROOT = Path(__file__).parent.parent
 _NUM_LANES = 2
 
-# Where the environment forbids bytecode files, each process of tests would compile all tests anew,
-# which is most of the time of their collection. What tests write and import stays without them.
+# The environment may forbid bytecode files. Then each process of tests would compile all tests,
+# which is most of the time of their collection. Modules that a test writes stay without them.
 _BYTECODE_IS_FORBIDDEN = sys.dont_write_bytecode
 sys.dont_write_bytecode = False
 
