@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -47,7 +48,7 @@ AT_HAND = [name for name in TASKS if not task_class(name).source.is_fetched]
 
 
 # Tasks that differ from another one only in their texts, their players, a share or a size: their
-# classes have the same code. Laws that read whole splits have these in `make battery`.
+# classes have the same code. `make battery` checks them.
 VARIANTS = {
     "bible_en_fr",
     "pathfinder",
@@ -65,19 +66,37 @@ VARIANTS = {
 }
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(n, marks=pytest.mark.battery) if n in ("bible_en_fr", "pathfinder_x") else n
-        for n in AT_HAND
-    ]
-)
+# Tasks that share the data or the splits of another one. Laws that read whole splits have these in
+# `make battery`.
+OF_SHARED_SPLITS = {
+    "shakespeare_tragedies",
+    "shakespeare_act",
+    "fashion_mnist_pixels",
+    "fashion_mnist_patches",
+    "fashion_mnist_14",
+    "fashion_mnist_corrupted",
+    "openmoji_groups_16",
+    "definitions_next",
+    "definitions_spans",
+    "definitions_pairs",
+    "reviews_in_words",
+    "windy_grid_mixed",
+    "cart_pole_mixed",
+    "emoji_pairs",
+}
+
+
+def _params(in_battery: set[str]) -> list[Any]:
+    """Return the tasks, with a marker on those of the battery."""
+    return [pytest.param(n, marks=[pytest.mark.battery] * (n in in_battery)) for n in AT_HAND]
+
+
+@pytest.fixture(params=_params(VARIANTS))
 def task(request: pytest.FixtureRequest) -> Task:
     return _task(request.param)
 
 
-@pytest.fixture(
-    params=[pytest.param(n, marks=pytest.mark.battery) if n in VARIANTS else n for n in AT_HAND]
-)
+@pytest.fixture(params=_params(VARIANTS | OF_SHARED_SPLITS))
 def different_task(request: pytest.FixtureRequest) -> Task:
     """Return a task for a law that is expensive to check."""
     return _task(request.param)

@@ -35,6 +35,9 @@ from bakeoff.suite.tasks.shakespeare_characters import VOCABULARY
 from bakeoff.suite.tasks.task import Task
 from tests.suite.small_ablation import make_ablation
 
+# By default mixers with and without weights, and one whose reach its contents decide; the others
+# in the battery.
+BY_DEFAULT = ("attention", "gru", "lsh_attention", "linear_transformer", "prefix_attention")
 WITH_WEIGHTS = {
     "attention",
     "plain_attention",
@@ -100,7 +103,9 @@ def _writes_little(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_writes_little")
-@pytest.mark.parametrize("mixer", MIXERS)
+@pytest.mark.parametrize(
+    "mixer", [pytest.param(m, marks=[pytest.mark.battery] * (m not in BY_DEFAULT)) for m in MIXERS]
+)
 def test_every_shipped_mixer_gives_what_it_has(mixer: str) -> None:
     makers = [classifier, *([language_model] if mixer_class(mixer).supports_causal else [])]
     for make in makers:
