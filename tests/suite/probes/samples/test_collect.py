@@ -310,6 +310,7 @@ def test_what_fails_is_left_out_and_the_rest_stays(
     assert not any(mixer._forward_pre_hooks for mixer in mixers_of(model))
 
 
+@pytest.mark.slow
 def test_a_result_stays_small_at_its_largest() -> None:
     model, task = language_model(length=64, depth=4, knobs={"heads": 8}, position="t5")
     found = samples_of(model, task, 0)
