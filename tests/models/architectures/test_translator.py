@@ -179,7 +179,7 @@ def test_the_big_model_of_table_3_does_not_add_up() -> None:
     assert TABLE_3["big"][1] - TABLE_3["C, d=1024"][1] == 45
 
 
-@pytest.mark.parametrize("mixer", [*FITTING, "conv+attention"])
+@pytest.mark.parametrize("mixer", [*MOST_IN_BATTERY, "conv+attention"])
 def test_steps_equal_the_teacher_forced_form(mixer: str) -> None:
     """Compare on padded sources too, and on one that is all padding."""
     model = build(mixer)
@@ -192,7 +192,7 @@ def test_steps_equal_the_teacher_forced_form(mixer: str) -> None:
     torch.testing.assert_close(torch.stack(logits, dim=1), whole)
 
 
-@pytest.mark.parametrize("mixer", FITTING)
+@pytest.mark.parametrize("mixer", MOST_IN_BATTERY)
 def test_padding_of_source_and_target_is_never_read(mixer: str) -> None:
     model = build(mixer)
     whole = model(TARGETS, TARGET_MASK, SOURCES, MASK)
