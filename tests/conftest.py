@@ -25,6 +25,11 @@ from tests import battery
 ROOT = Path(__file__).parent.parent
 _NUM_LANES = 2
 
+# The environment may forbid bytecode files. Then each process of tests would compile all tests,
+# which is most of the time of their collection. Modules that a test writes stay without them.
+_BYTECODE_IS_FORBIDDEN = sys.dont_write_bytecode
+sys.dont_write_bytecode = False
+
 # One thread of torch in each process that runs tests: several processes share few cores, where
 # threads that wait for one another in a loop take several times as long. What a trial is given
 # goes before this.
@@ -81,6 +86,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Freeze all objects, so that a collection in a trial does not scan 10,000 tests."""
+    sys.dont_write_bytecode = _BYTECODE_IS_FORBIDDEN
     gc.collect()
     gc.freeze()
 

@@ -129,7 +129,12 @@ def timed_demo(folder: Path) -> list[tuple[float, str]]:
     [
         ("average.py", {"batch": 500, "dim": 8}, [r"average:Average"]),
         ("net.py", {"batch": 500}, ["net:Net", "width=8"]),
-        ("reverse.py", {"batch": 500, "length": 3, "dim": 8}, ["position=none", "digits=2"]),
+        pytest.param(
+            "reverse.py",
+            {"batch": 500, "length": 3, "dim": 8},
+            ["position=none", "digits=2"],
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_an_ablation_of_the_guide_runs_to_its_report(

@@ -20,10 +20,9 @@ from bakeoff.suite.schema import Plan, Trial
 from bakeoff.suite.spec import Ablation, Axis, Claim
 from tools.build_catalogue import SIZES
 
-# By default the two small scales; `make slow-test` plans all of them, which takes a minute.
-SMALL = {"smoke", "quick"}
+# By default one scale; `make slow-test` plans all of them, which takes a minute.
 CASES = [
-    pytest.param(name, scale, marks=() if scale in SMALL else pytest.mark.slow)
+    pytest.param(name, scale, marks=() if scale == "quick" else pytest.mark.slow)
     for name in shipped()
     for scale in find(name).ablation.scales
 ]
@@ -126,6 +125,7 @@ def test_the_committed_overview_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -
     assert json.loads(SIZES.read_text()) == overview(), "run `make catalogue`"
 
 
+@pytest.mark.slow
 def test_at_smoke_it_has_the_same_variants_hardly_trained(name: str) -> None:
     small, quick = planned(name, "smoke"), planned(name, "quick")
     assert len(small.about.variants) == len(quick.about.variants)

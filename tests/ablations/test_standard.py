@@ -35,9 +35,8 @@ def test_all_trainings_share_a_gpu() -> None:
     assert set(KNOWN) - set(SHARED) == {"complexity", "data_parallel"}  # these train nothing
 
 
-@pytest.mark.parametrize(
-    "name", ["recall", *(pytest.param(n, marks=pytest.mark.slow) for n in SHARED if n != "recall")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHARED)
 def test_the_largest_training_fits_into_its_share_by_measured_memory(name: str) -> None:
     planned = plan(name, scale="standard")
     trainings = [trial for trial in planned.trials if trial.training is not None]

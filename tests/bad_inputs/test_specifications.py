@@ -279,6 +279,7 @@ def test_a_file_that_never_returns_is_ended(
     expect_refused(ended, 2, ["did not finish within 0.5 s of being imported"])
 
 
+@pytest.mark.slow
 def test_line_17_a_file_that_catches_everything_ends_the_process(
     write_ablation: WriteAblation, place: Place
 ) -> None:

@@ -36,6 +36,7 @@ def test_every_mixer_is_compared_and_its_causal_form_too(name: str) -> None:
     assert causal == ({False, True} if mixer_class(name).supports_causal else {False})
 
 
+@pytest.mark.parity
 @pytest.mark.filterwarnings("default")  # the packages raise warnings about their own parts
 @pytest.mark.parametrize(("pairing", "peer"), INSTALLED)
 def test_a_peer_with_our_parameters_gives_our_outputs(pairing: Pairing, peer: Peer) -> None:
@@ -62,6 +63,7 @@ def test_a_peer_that_gives_other_outputs_is_never_timed() -> None:
         _duel(_drawn_anew)
 
 
+@pytest.mark.slow
 def test_a_peer_that_says_that_it_differs_is_timed_with_its_reason() -> None:
     row = _duel(_drawn_anew, differs="drawn anew", check=None)
     assert (row.is_same, row.note) == (False, "drawn anew")
@@ -69,6 +71,7 @@ def test_a_peer_that_says_that_it_differs_is_timed_with_its_reason() -> None:
     assert row.peer_peak == row.peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapt", [copy.deepcopy, lambda ours: nn.Linear(3, 3)])
 def test_without_its_package_or_failing_ours_is_timed_alone(adapt: Adapter) -> None:
     row = _duel(adapt, package="no-such-package" if adapt is copy.deepcopy else "torch")

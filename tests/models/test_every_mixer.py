@@ -32,7 +32,6 @@ DIM = 8
 MAX_LENGTH = 128
 LENGTHS = (1, 2, 3, 11)
 ODD_LENGTH = 71  # not a multiple of any chunk, block or window, and longer than each
-SHORTER_ODD_LENGTH = 37  # longer than windows and blocks, but not than chunks
 RELATIVE = [name for name in POSITIONS if relative_position(name)]
 
 
@@ -119,6 +118,11 @@ def forms_that_take_positions() -> list[Case]:
     return [form for form in FORMS if form.name == name]
 
 
+def main_form(name: str) -> Case:
+    """Return the causal form of a mixer if it has one, and otherwise the full one."""
+    return next(form for form in reversed(FORMS) if form.name == name)
+
+
 def is_built(case: Case) -> bool:
     """Return True if the mixer can be built and can run on this CPU."""
     try:
@@ -129,6 +133,7 @@ def is_built(case: Case) -> bool:
 
 
 FORMS = all_forms()
+MAIN_FORMS = [main_form(name) for name in MIXERS]
 # A mixer takes tens of cases beside its forms; they are made only where the battery is asked for.
 CHANGED = [case for form in FORMS for case in changed_knobs(form)] if battery.is_wanted else []
 # By default positions stand in the first mixer that takes them.
@@ -153,6 +158,8 @@ forms = pytest.mark.parametrize("case", FORMS, ids=str)
 cases = pytest.mark.parametrize("case", each(CASES))
 # These are for properties that a knob can hardly break without a difference from the reference.
 forms_first = pytest.mark.parametrize("case", each(CASES if battery.is_wanted else FORMS))
+# These are for properties that hardly differ between the two forms of a mixer.
+mains_first = pytest.mark.parametrize("case", each(CASES if battery.is_wanted else MAIN_FORMS))
 causal_cases = pytest.mark.parametrize("case", each(case for case in CASES if case.is_causal))
 names = pytest.mark.parametrize("name", list(MIXERS))
 
@@ -200,7 +207,7 @@ def test_every_knob_has_another_value_that_can_be_tried(name: str) -> None:
 
 # A padded knob runs in the battery only; by default its padding is in the test of the mask mode.
 WHOLE = each((case, "whole") for case in CASES)
-PADDED = each((case, "padded") for case in (CASES if battery.is_wanted else FORMS))
+PADDED = each((case, "padded") for case in (CASES if battery.is_wanted else MAIN_FORMS))
 
 
 @pytest.mark.parametrize(("case", "padded"), WHOLE + PADDED)
@@ -208,28 +215,21 @@ def test_fast_form_equals_reference_forward_and_every_gradient(case: Case, padde
     is_padded = padded == "padded"
     mixer = case.stack(3)[-1] if is_padded else case.build()  # higher layers may differ
     assert mixer.is_proven()
-    lengths = lengths_of(case, is_padded) if case in FORMS else LENGTHS[-1:]
-    if case in PLACED and not is_padded:
+    lengths = lengths_of(is_padded) if case in FORMS else LENGTHS[-1:]
+    if case.position == "shaw" and not is_padded:
         lengths = (*lengths, 40)  # beyond the distances that Shaw clips
     for length in lengths:
         assert_equals_reference(mixer, length, is_padded)
 
 
-def lengths_of(form: Case, is_padded: bool) -> tuple[int, ...]:
-    """Return all lengths in the battery; by default a shorter odd one once for each mixer.
+def lengths_of(is_padded: bool) -> tuple[int, ...]:
+    """Return all lengths in the battery; by default short ones, and one where it is padded.
 
     By default the boundaries of chunks are met where a knob makes them short.
     """
     if battery.is_wanted:
         return (*LENGTHS, ODD_LENGTH)
-    if not is_padded:
-        return LENGTHS
-    return (SHORTER_ODD_LENGTH,) if form == main_form(form.name) else LENGTHS[-1:]
-
-
-def main_form(name: str) -> Case:
-    """Return the causal form of a mixer if it has one, and otherwise the full one."""
-    return next(form for form in reversed(FORMS) if form.name == name)
+    return LENGTHS[-1:] if is_padded else LENGTHS
 
 
 @names
@@ -316,7 +316,7 @@ def test_a_prepared_context_serves_token_by_token(case: Case) -> None:
     torch.testing.assert_close(whole[4], nothing)
 
 
-@forms_first
+@mains_first
 def test_gradients_equal_finite_differences(case: Case) -> None:
     mixer, x = case.build(), sequence(1, 3).requires_grad_()
     for parameter in mixer.parameters():  # a ReLU has no gradient at 0, where biases start
@@ -331,7 +331,7 @@ def test_gradients_equal_finite_differences(case: Case) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@forms_first
+@mains_first
 def test_low_precision_is_as_good_as_the_references_own(case: Case, dtype: torch.dtype) -> None:
     """Compare with a reference from rounded parameters and inputs, to exclude their rounding."""
     low, x = case.build(dtype), sequence(1, 17).to(dtype)
@@ -341,7 +341,7 @@ def test_low_precision_is_as_good_as_the_references_own(case: Case, dtype: torch
     assert fast <= 2 * slow + torch.finfo(dtype).eps * truth.square().mean().sqrt()
 
 
-@forms
+@pytest.mark.parametrize("case", FORMS if battery.is_wanted else MAIN_FORMS, ids=str)
 def test_low_precision_lasts_over_a_long_sequence(case: Case) -> None:
     """Check that sums and angles over a thousand tokens use more digits than bfloat16 has."""
     low, wide = case.build(torch.bfloat16, 1024), case.build(torch.bfloat16, 1024).double()
@@ -452,7 +452,7 @@ def in_training(layers: list[Mixer], x: Tensor, calls: int) -> Tensor:
     return output
 
 
-@forms_first
+@mains_first
 def test_is_deterministic_and_survives_a_state_dict(case: Case) -> None:
     mixer, x = case.build(), sequence(2, 7)
     if not mixer.is_stochastic:
@@ -463,7 +463,7 @@ def test_is_deterministic_and_survives_a_state_dict(case: Case) -> None:
     assert torch.equal(in_training([copy], x, 3), in_training([mixer], x, 3))
 
 
-@forms_first
+@mains_first
 def test_huge_inputs_and_an_empty_batch_give_finite_numbers(case: Case) -> None:
     """Check scores of 1e4 and more: a softmax becomes one-hot, and an exponential overflows."""
     mixer, mask = case.build(torch.float32), padding(9)
@@ -509,7 +509,8 @@ def counted_flops(mixer: Mixer, x: Tensor) -> float:
 
 
 SIZES_OF_FLOPS = [(case, 3, 21) for case in CASES]
-SIZES_OF_FLOPS += [(case, 1, length) for case in FORMS for length in (1, 16)]
+OTHER_SIZES = FORMS if battery.is_wanted else MAIN_FORMS
+SIZES_OF_FLOPS += [(case, 1, length) for case in OTHER_SIZES for length in (1, 16)]
 
 
 @pytest.mark.parametrize(("case", "batch", "length"), each(SIZES_OF_FLOPS))
@@ -570,7 +571,7 @@ def test_the_tensors_alive_at_the_peak_are_listed() -> None:
 
 
 SIZES_OF_BYTES = [(case, 1, 160) for case in (CASES if battery.is_wanted else FORMS)]
-SIZES_OF_BYTES += [(case, 2, 320) for case in FORMS]
+SIZES_OF_BYTES += [(case, 2, 320) for case in OTHER_SIZES]
 
 
 @pytest.mark.parametrize(("case", "batch", "length"), each(SIZES_OF_BYTES))

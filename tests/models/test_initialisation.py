@@ -30,7 +30,10 @@ def bound(weight: Tensor) -> float:
     return math.sqrt(6 / ((num_inputs + num_outputs) * math.prod(weight.shape[2:])))
 
 
-@pytest.mark.parametrize("mixer", ["attention", "lstm", "conv"])
+@pytest.mark.parametrize(
+    "mixer",
+    ["attention", *(pytest.param(m, marks=pytest.mark.battery) for m in ("lstm", "conv"))],
+)
 @pytest.mark.parametrize(
     "architecture",
     [n for n in OF_ONE_INPUT if hasattr(architecture_class(n).Config(), "initialisation")],

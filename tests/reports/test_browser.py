@@ -123,6 +123,7 @@ def test_a_click_on_a_head_sorts_by_value_and_again_reverses(page: Page, reports
     assert _sorted_heads(page) == ["ascending"]
 
 
+@pytest.mark.slow
 def test_what_is_missing_stands_last_in_both_directions(page: Page, reports: Path) -> None:
     """Sort the second task, where heads=16 was skipped."""
     _open(page, reports)
@@ -133,6 +134,7 @@ def test_what_is_missing_stands_last_in_both_directions(page: Page, reports: Pat
         assert table.locator("tbody .label").all_text_contents()[-1] == "heads=16"
 
 
+@pytest.mark.slow
 def test_a_keyboard_sorts_too(page: Page, reports: Path) -> None:
     _open(page, reports)
     page.locator(f"{COMPARISON} >> thead button", has_text="parameters").focus()
@@ -239,6 +241,7 @@ def test_the_overview_is_as_wide_as_its_window(page: Page, reports: Path, width:
     assert page.url.endswith("/complexity/index.html")
 
 
+@pytest.mark.slow
 def test_dark_is_dark_and_light_is_light(page: Page, reports: Path) -> None:
     _open(page, reports)
     for scheme in ("light", "dark"):
@@ -252,6 +255,7 @@ def test_dark_is_dark_and_light_is_light(page: Page, reports: Path) -> None:
         assert (paper < ink) == (scheme == "dark")
 
 
+@pytest.mark.slow
 def test_on_paper_every_view_is_there_and_no_button(page: Page, reports: Path) -> None:
     _open(page, reports)
     page.emulate_media(media="print")
@@ -262,6 +266,7 @@ def test_on_paper_every_view_is_there_and_no_button(page: Page, reports: Path) -
     assert not page.locator(".switch").first.is_visible()
 
 
+@pytest.mark.slow
 def test_printing_unfolds_what_is_folded(page: Page, reports: Path) -> None:
     _open(page, reports, "complexity/index.html")
     folded = page.locator("details:not([open])").count()
@@ -272,6 +277,7 @@ def test_printing_unfolds_what_is_folded(page: Page, reports: Path) -> None:
     assert page.locator("details:not([open])").count() == folded
 
 
+@pytest.mark.slow
 def test_without_scripts_everything_is_shown(browser: Browser, reports: Path) -> None:
     with browser.new_context(java_script_enabled=False) as visit:
         page = visit.new_page()

@@ -227,6 +227,7 @@ def scattered(num_tests: int, scale: float, random_seed: int) -> list[Change]:
     return compare_selections(a, b)
 
 
+@pytest.mark.statistics
 def test_holm_keeps_chance_from_changing_anything() -> None:
     """Simulate no effect: 2 of 40 tests exclude zero by chance; a page errs in 5 % of cases."""
     pages = [scattered(40, 0.01, random_seed) for random_seed in range(20)]

@@ -104,6 +104,7 @@ def test_latex_typesets_what_it_can_and_spells_out_the_rest(text: str, typeset: 
     assert latex_text(text) == typeset
 
 
+@pytest.mark.slow
 def test_all_of_unicode_becomes_ascii() -> None:
     for first in range(0x20, 0x30000, 200):
         assert latex_text("".join(map(chr, range(first, first + 200)))).isascii()

@@ -117,6 +117,7 @@ def test_a_claim_that_was_changed_says_so_on_the_first_screen(reports: Path) -> 
     assert words.index("Exploratory") < words.index("Failures")
 
 
+@pytest.mark.slow
 @pytest.mark.bad_input(48)
 def test_ten_thousand_variants(tmp_path: Path) -> None:
     """Check the time, about three seconds; if quadratic in the rows, it would be minutes."""

@@ -1,14 +1,18 @@
-"""Fixtures: small ablations in files of the user, an empty journal, and kept fork servers."""
+"""Fixtures: ablations in files of the user, journals, tables of stores, figures, fork servers."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import pytest
+from matplotlib.figure import Figure
 
 from bakeoff.suite.execution import inline, side_by_side
 from bakeoff.suite.execution.fork_server import ForkServer, ForkServers
 from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.tracking.location import store_of
+from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.small_ablation import WriteAblation
 
 _OF_ONE_TEST = ("PYTEST_CURRENT_TEST", "BAKEOFF_DRIVER")  # in the environment of a trial
@@ -31,6 +35,26 @@ def path(tmp_path: Path) -> Path:
 def journal(path: Path) -> Iterator[Journal]:
     with Journal(path) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def store_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a database with the tables of a store; copying it is faster than creating them."""
+    folder = tmp_path_factory.mktemp("store")
+    RunWriter(store_of(folder, None))
+    return folder / "mlflow.db"
+
+
+@pytest.fixture(scope="module")
+def plain_figures() -> Iterator[None]:
+    """Leave all figures empty: drawing them is most of the work of a report."""
+
+    def left_empty(figure: Figure, file: TextIO, **options: object) -> None:
+        file.write("<svg></svg>")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", left_empty)
+        yield
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ from tools.results import (
 
 NO_CHANGE: dict[str, Any] = {}
 KEPT = sorted(path.parent.name for path in RESULTS.glob("*/curves.parquet"))
-# Mixers alone, attention, and texts that a model wrote; `make slow-test` renders all of them.
-BY_DEFAULT = ("complexity", "heads", "translation")
+# Attention, and texts that a model wrote; `make slow-test` renders all of them.
+BY_DEFAULT = ("heads", "translation")
 PAGES = [pytest.param(name, marks=() if name in BY_DEFAULT else pytest.mark.slow) for name in KEPT]
 
 

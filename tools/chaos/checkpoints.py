@@ -90,7 +90,7 @@ def prove(scale: Scale, folder: Path) -> Figures:
         sentence = f"no two checkpoints to damage: {len(generations)} found"
         return Figures(problems=(sentence, *problems))
     files = sorted(file.name for file in generations[-1].iterdir())
-    damages = damages_of(files, scale.pick(1, 10), scale.pick(6, 100, 1_000))
+    damages = damages_of(files, scale.pick(1, 10), scale.pick(2, 100, 1_000))
     return prove_each(damages, partial(_survived, file, findings_in(folder / "reference")))
 
 

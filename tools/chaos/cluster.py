@@ -44,7 +44,7 @@ _OBJECT_STORE_BYTES = 100_000_000
 
 def prove(scale: Scale, folder: Path) -> Figures:
     """Run one sweep, inject all faults, and let it end."""
-    num_seeds, *numbers = scale.pick((2, 3, 1, 2), (20, 40, 8, 20), (100, 200, 40, 100))
+    num_seeds, *numbers = scale.pick((2, 2, 1, 1), (20, 40, 8, 20), (100, 200, 40, 100))
     wanted = Counter(dict(zip(FAULTS, numbers, strict=True)))
     file, out = ablation(folder, NAME), folder / "out"
     reference = reference_findings(file, num_seeds)  # it forks, so before Ray is imported

@@ -60,8 +60,8 @@ def prove(scale: Scale, folder: Path) -> Figures:
     num_without = num_pages_in(folder / "reference")
     num_store = num_pages_in(folder / "reference-store") + num_without
     num_trial = num_without - num_pages_in(folder / "reference" / "reports")
-    disks = [Disk(n, False) for n in range(1, num_trial + 1, scale.pick(24, 1))]
-    disks += [Disk(n, False) for n in range(num_trial + 1, num_without + 2, scale.pick(75, 24, 1))]
+    disks = [Disk(n, False) for n in range(1, num_trial + 1, scale.pick(48, 1))]
+    disks += [Disk(n, False) for n in range(num_trial + 1, num_without + 2, scale.pick(150, 24, 1))]
     first = -(-empty.stat().st_size // PAGE_BYTES)
     disks += [Disk(n, True) for n in range(first, num_store + 2, scale.pick(240, 100, 4))]
     note = (

@@ -52,7 +52,7 @@ def prove(scale: Scale, folder: Path) -> Figures:
     file = ablation(folder, NAME)
     first, without = _counted_run(file, folder / "first", has_store=False)
     reference, counts = _counted_run(file, folder / "reference", has_store=True)
-    chosen = crashes_of(counts, without, scale)[:: scale.pick(9, 1)]
+    chosen = crashes_of(counts, without, scale)[:: scale.pick(18, 1)]
     figures = prove_each(chosen, partial(_recovered, file, findings_in(folder / "reference")))
     num_recovered = len(chosen) - len({line.partition(": ")[0] for line in figures.problems})
     problems = [f"no run comes past the step '{s}'" for s in STEPS if not counts[s] + without[s]]

@@ -191,6 +191,7 @@ def test_with_zero_gains_a_block_starts_as_its_shortcut() -> None:
     assert not torch.equal(built().trunk.layers[0](x), x)
 
 
+@pytest.mark.battery
 @pytest.mark.parametrize(
     "settings",
     [{"block": "bottleneck"}, {"channel_attention": "se"}, {"channel_attention": "cbam"}]

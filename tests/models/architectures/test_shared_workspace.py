@@ -69,7 +69,13 @@ def memory_at_start(slots: int) -> list[Tensor]:
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"write": "soft"}, {"top_k": 50}, {"slots": 20, "top_k": 1}, {"is_shared": False}],
+    [
+        {},
+        {"write": "soft"},
+        pytest.param({"top_k": 50}, marks=pytest.mark.battery),
+        pytest.param({"slots": 20, "top_k": 1}, marks=pytest.mark.battery),
+        pytest.param({"is_shared": False}, marks=pytest.mark.battery),
+    ],
 )
 def test_it_is_the_loop_over_layers_slots_and_tokens(settings: dict[str, Any]) -> None:
     model = double(**settings)

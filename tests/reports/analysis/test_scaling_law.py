@@ -78,6 +78,7 @@ def test_sizes_and_data_are_not_taken_for_each_other() -> None:
     assert law.positive(lambda of: of.size_exponent).point == pytest.approx(0.4 / 1.3, rel=1e-3)
 
 
+@pytest.mark.statistics
 def test_its_intervals_hold_the_truth_and_a_larger_training() -> None:
     held, num = 0, 8
     for seed in range(num):
@@ -192,6 +193,7 @@ def test_too_few_points_are_said_in_words(some: list[ScalingPoint], why: str) ->
         fitted_law(some)
 
 
+@pytest.mark.slow
 def test_an_exponent_that_the_points_do_not_show_is_not_identified() -> None:
     rng = random.Random(2)
     flat = [
@@ -210,6 +212,7 @@ def test_an_exponent_that_the_points_do_not_show_is_not_identified() -> None:
     assert fitted_law(points(noise=0.002)).is_identified(lambda of: of.parameter_exponent)
 
 
+@pytest.mark.slow
 def test_a_loss_that_falls_to_nothing_has_no_irreducible_part() -> None:
     falling = [
         ScalingPoint(num_parameters=size, num_tokens=tokens, losses=((3e4 / size) ** 0.2,) * 3)

@@ -158,6 +158,7 @@ def _of_two() -> Sweep:
     return Sweep(about, pd.concat([first.results, fewer], ignore_index=True), first.curves)
 
 
+@pytest.mark.slow
 def test_two_machines_never_share_an_exhibit() -> None:
     """Apart from the sentence on the second machine, the section is as without it."""
     one, both = _alone(), _of_two()
@@ -181,6 +182,7 @@ def test_the_machine_with_most_times_is_shown() -> None:
     assert main_environment(few.iloc[:0]) == ""
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_does_not_matter(report: Path, tmp_path: Path) -> None:
     shuffled = whole().results.sample(frac=1, random_state=1)
     again = render("complexity", [Sweep(whole().about, shuffled, whole().curves)], tmp_path)

@@ -225,7 +225,14 @@ def test_figures_are_small_and_the_same_each_time(sizes: dict[str, int]) -> None
         )
 
 
-@pytest.mark.parametrize("opens_with", ["attention", "positions", "filters"])
+@pytest.mark.parametrize(
+    "opens_with",
+    [
+        "attention",
+        pytest.param("positions", marks=pytest.mark.slow),
+        pytest.param("filters", marks=pytest.mark.slow),
+    ],
+)
 def test_a_page_opens_with_the_picture_that_it_is_about(opens_with: str) -> None:
     sweep = synthetic.sweep()
     said = replace(sweep.about, samples=FULL.samples, opens_with=opens_with)

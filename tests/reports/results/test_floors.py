@@ -84,6 +84,7 @@ def test_a_table_ends_with_its_floors() -> None:
     assert not any("loors" in note for note in other.footnotes)
 
 
+@pytest.mark.slow
 def test_floors_change_nothing_of_the_variants() -> None:
     """Use a distant floor, which would widen a mean, an interval, or the number of digits."""
     plain = synthetic.sweep()

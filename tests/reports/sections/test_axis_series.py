@@ -432,6 +432,7 @@ def test_a_place_without_a_number_says_what_became_of_it() -> None:
     assert [row.name for row in pairs.rows] == list(_sweep("recall").about.variants)
 
 
+@pytest.mark.slow
 def test_a_page_holds_them_under_its_task_and_is_the_same_again(tmp_path: Path) -> None:
     shown = page(_sweep("recall"), ["quick"])
     names = [drawing.name for drawing in shown.all_drawings]

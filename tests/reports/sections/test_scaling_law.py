@@ -199,6 +199,7 @@ def test_a_miss_is_said_with_its_size_and_side() -> None:
     assert "better than predicted" in words(sweep(off=-0.2))
 
 
+@pytest.mark.slow
 def test_last_bits_of_losses_move_no_byte() -> None:
     """Perturb last bits, in which processors and numbers of threads differ."""
     made, rng = sweep(), random.Random(7)
@@ -262,6 +263,7 @@ def test_published_exponents_stand_beside_ours(held: Page) -> None:
         assert row.entries[keys.index("irreducible_loss")].text == "–"
 
 
+@pytest.mark.slow
 def test_an_exponent_that_is_not_identified_is_no_number() -> None:
     """Use three sizes that are close together."""
     of = sweep(noise=0.03, dims=(30, 32, 34))
@@ -307,6 +309,7 @@ def test_an_about_from_before_stays_as_it_is() -> None:
     assert "held_out" not in about_to_json(replace(of, held_out={}))
 
 
+@pytest.mark.slow
 def test_the_report_is_the_same_again_and_its_tables_are_files(tmp_path: Path) -> None:
     of = sweep()
     shuffled = replace(of, results=of.results.sample(frac=1, random_state=1))

@@ -163,6 +163,7 @@ def _abouts(n: int, margins: tuple[float, ...]) -> list[Any]:
     return [about(n, margin * math.sqrt(2 / n)) for margin in margins]
 
 
+@pytest.mark.statistics
 def test_of_four_hundred_overviews_at_most_26_hold_a_false_verdict() -> None:
     share = _false_share(400)
     assert share <= 0.065

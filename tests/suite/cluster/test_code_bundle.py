@@ -124,6 +124,7 @@ if len(sys.argv) > 2:
 """
 
 
+@pytest.mark.slow
 def test_a_plan_made_from_the_parcel_has_the_same_trials(
     write_ablation: WriteAblation, folder: Path, tmp_path: Path
 ) -> None:

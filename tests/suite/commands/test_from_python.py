@@ -14,6 +14,8 @@ from bakeoff.suite.sweep import driver
 from bakeoff.suite.sweep.finish import SweepOutcome
 from tests.suite.small_ablation import WriteAblation, make_ablation
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 WIDER = "Is wider better?"
 
 

@@ -1,5 +1,6 @@
 """Tests for `bakeoff logs`, and for failures that quote the line of the user's code."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -25,10 +26,11 @@ class Loud(Mixer):
 """
 
 
-def test_a_failure_is_told_with_its_line_and_its_output(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("kept_servers", "plain_figures")
+def test_a_failure_is_told_with_its_line_and_its_output(tmp_path: Path, store_tables: Path) -> None:
     work = Workplace(tmp_path)
+    work.out.mkdir()
+    shutil.copy(store_tables, work.out / "mlflow.db")
     (tmp_path / "loud_mixers.py").write_text(MIXER)
     file = work.ablation(mixer="loud_mixers:Loud", probes=["quality"], seeds=1, values=[1e-3, 1e-2])
     bakeoff = CliRunner().invoke

@@ -35,6 +35,8 @@ from bakeoff.suite.timing.passes import Missing
 from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 
 @pytest.fixture
 def sweep(tmp_path: Path) -> Plan:

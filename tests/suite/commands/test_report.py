@@ -12,33 +12,32 @@ import torch
 
 from bakeoff.suite import cli, provenance
 from bakeoff.suite.sweep.driver import Options, run
-from bakeoff.suite.tracking.location import store_of
-from bakeoff.suite.tracking.write import RunWriter
 from tests.workplace import Workplace
 
 COMMITS = ("aaaa00000000", "bbbb00000000")
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
+def work(
+    tmp_path_factory: pytest.TempPathFactory, store_tables: Path, plain_figures: None
+) -> Workplace:
     """Return a workplace with `out`, its `copy`, and `other` with more steps at a new commit."""
     torch.set_num_threads(1)
     work = Workplace(tmp_path_factory.mktemp("compared"))
-    RunWriter(store_of(work.out, f"sqlite:///{work.path / 'empty.db'}"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provenance, "commit", lambda: COMMITS[0])
-        _sweep(work, "out", steps=6, seeds=3)
+        _sweep(work, "out", store_tables, steps=6)
         patch.setattr(provenance, "commit", lambda: COMMITS[1])
-        _sweep(work, "other", steps=30, seeds=3)
+        _sweep(work, "other", store_tables, steps=30)
     shutil.copytree(work.out, work.path / "copy")
     return work
 
 
-def _sweep(work: Workplace, out: str, *, steps: int, seeds: int) -> None:
+def _sweep(work: Workplace, out: str, tables: Path, *, steps: int) -> None:
     folder = work.path / out
     folder.mkdir()
-    shutil.copy(work.path / "empty.db", folder / "mlflow.db")
-    run(work.ablation(steps=steps, seeds=seeds), options=Options(out=folder, executor="inline"))
+    shutil.copy(tables, folder / "mlflow.db")
+    run(work.ablation(steps=steps, seeds=3), options=Options(out=folder, executor="inline"))
 
 
 def _here(

@@ -88,9 +88,14 @@ def here(work: Assignments) -> Iterator[Event]:
 
 
 @pytest.mark.usefixtures("kept_servers")
-def test_a_sweep_gives_the_same_numbers_in_any_order(polluters: Workplace) -> None:
+@pytest.mark.parametrize(
+    "polluting", [("Torch", "Loss"), pytest.param((*POLLUTIONS,), marks=pytest.mark.slow)]
+)
+def test_a_sweep_gives_the_same_numbers_in_any_order(
+    polluters: Workplace, polluting: tuple[str, ...]
+) -> None:
     before = torch.get_default_dtype(), os.getcwd(), torch.nn.functional.cross_entropy
-    work = trials(polluters, *POLLUTIONS)
+    work = trials(polluters, *polluting)
     assert numbers(here(work)) == numbers(here(work[::-1]))
     after = torch.get_default_dtype(), os.getcwd(), torch.nn.functional.cross_entropy
     assert after == before, "planning tried the mixers in this process"
@@ -117,6 +122,7 @@ def test_what_a_trial_in_this_process_changes_is_undone_and_said(
     assert torch.nn.functional.cross_entropy is not len
 
 
+@pytest.mark.slow
 def test_the_floors_that_scikit_learn_fits_change_nothing_that_others_share() -> None:
     program = (
         "from bakeoff.suite.timing.global_state import GlobalState\n"

@@ -117,6 +117,7 @@ def test_as_many_run_at_a_time_as_have_room_each_on_a_gpu(
     assert begun < ended_at, "they ran in turn"
 
 
+@pytest.mark.slow
 def test_a_whole_gpu_is_not_shared(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     work = bench.work(Resources(num_gpus=1.0), seconds=0.05)
@@ -125,6 +126,7 @@ def test_a_whole_gpu_is_not_shared(bench: Bench, monkeypatch: pytest.MonkeyPatch
     assert all(one["ended"] <= other["begun"] for one, other in pairwise(found))
 
 
+@pytest.mark.slow
 def test_no_process_is_left_when_it_is_closed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,6 +154,7 @@ def test_the_numbers_are_those_of_this_process_whatever_is_printed(work: Workpla
     assert found.provenance.commit == here.provenance.commit
 
 
+@pytest.mark.slow
 def test_a_trial_whose_steps_cannot_be_captured_begins_again_in_another_process(
     work: Workplace, kept_servers: KeptServers
 ) -> None:
@@ -221,7 +222,7 @@ def test_the_death_of_the_process_is_a_result_and_the_program_is_not_run_again(
     assert result.provenance.environment_id == provenance(resources).environment_id
 
 
-@pytest.mark.parametrize("mixer", ["Parent", "Holds"])
+@pytest.mark.parametrize("mixer", [pytest.param("Parent", marks=pytest.mark.slow), "Holds"])
 def test_a_trial_that_never_ends_is_a_time_out_and_leaves_nothing(
     work: Workplace, mixer: str, kept_servers: KeptServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,7 +247,11 @@ def _wait_for_the_end_of(pids: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mixer", "trial_seconds"), [("LeavesHelper", 40.0), ("LeavesStranger", None)]
+    ("mixer", "trial_seconds"),
+    [
+        pytest.param("LeavesHelper", 40.0, marks=pytest.mark.slow),
+        pytest.param("LeavesStranger", None, marks=pytest.mark.slow),
+    ],
 )
 def test_a_process_that_died_is_a_crash_though_its_helper_lives_on(
     work: Workplace, mixer: str, trial_seconds: float | None, kept_servers: KeptServers
@@ -297,6 +302,7 @@ def test_a_trial_is_the_same_on_the_other_side(slow: tuple[Trial, str]) -> None:
     assert read.trial.trial_id == slow[0].trial_id
 
 
+@pytest.mark.slow
 def test_it_dies_with_its_input_in_the_middle_of_its_work(slow: tuple[Trial, str]) -> None:
     """Check that the process ends when its input is closed, as by a killed driver."""
     trial, folder = slow

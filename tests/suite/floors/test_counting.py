@@ -138,6 +138,7 @@ def test_the_threshold_gets_most_pairs_right(
     assert least_shared([_bytes(*rows)], width) == least
 
 
+@pytest.mark.slow
 def test_names_tell_passages_of_two_languages_better_than_chance_and_not_well() -> None:
     assert 0.55 < FLOORS["shared_substrings"].score(build_task("retrieval", 128)) < 0.8
 

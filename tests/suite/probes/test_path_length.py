@@ -35,7 +35,16 @@ KNOBS: list[tuple[str, dict[str, Any]]] = [
     ("lstm", {"is_unidirectional": True}),
     ("rnn", {"layers": 2}),
 ]
-every = pytest.mark.parametrize(("name", "knobs"), KNOBS, ids=str)
+# By default mixers of several kinds, and all with knobs of their own; the others in the battery.
+BY_DEFAULT = ("attention", "gru", "fnet", "linear_transformer", "bigbird", "mamba2")
+every = pytest.mark.parametrize(
+    ("name", "knobs"),
+    [
+        pytest.param(*each, marks=[] if each[1] or each[0] in BY_DEFAULT else pytest.mark.battery)
+        for each in KNOBS
+    ],
+    ids=str,
+)
 
 
 def spec(name: str, knobs: dict[str, Any], length: int, dim: int = 64) -> ModelSpec:

@@ -82,6 +82,7 @@ def test_a_test_score_that_is_no_number_is_a_divergence(
         said(trial)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_read_otherwise_is_scored_and_not_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

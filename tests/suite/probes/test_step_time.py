@@ -66,6 +66,7 @@ class Operations(TorchDispatchMode):
         return operation(*args, **(kwargs or {}))
 
 
+@pytest.mark.slow
 def test_more_is_more_work(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_time, "clock_of", lambda device: OperationsClock())
     found = table(trial)

@@ -19,6 +19,8 @@ from bakeoff.suite.tracking.location import store_of
 from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.finished_sweep import FinishedSweep
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 NAME = "heads_again"
 HISTORY = (
     "Edition 3 of this ablation: the claim was already tested with steps=100 (edition 1: "

@@ -6,6 +6,8 @@ import csv
 import re
 from dataclasses import replace
 
+import pytest
+
 from bakeoff.suite.errors import MOST_OF_A_REASON, MOST_OF_A_TEXT
 from bakeoff.suite.events import Finished, writable_event
 from bakeoff.suite.journal.journal import Journal
@@ -41,6 +43,7 @@ class Speaks(Good):
 NOT_SEEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
+@pytest.mark.slow
 def test_no_text_of_an_error_ends_the_sweep(work: Workplace) -> None:
     with (work.path / f"{work.mixers('speaks')}.py").open("a") as module:
         module.write(SPEAKS)

@@ -25,6 +25,8 @@ from bakeoff.suite.timeouts import Deadline
 from tests.suite.heads_sweep import LocalStore
 from tests.workplace import Workplace, is_alive
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 SOON = 1.0  # seconds after the deadline by which everything must have ended
 
 
@@ -130,6 +132,7 @@ def reached(work: Workplace) -> tuple[float, int, int]:
     return float(seconds), int(pid), int(child)
 
 
+@pytest.mark.slow
 def test_a_training_is_interrupted_and_the_same_command_continues(
     work: Workplace, ends: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,6 +174,7 @@ def test_a_timing_is_cut_and_its_process_is_gone_with_all_that_it_has_started(
     assert held(work) == {("parameters", 0, Status.OK): 2}
 
 
+@pytest.mark.slow
 def test_what_is_done_in_time_is_done(work: Workplace, capsys: pytest.CaptureFixture[str]) -> None:
     file, deadline = work.ablation(), Deadline(600.0)
     assert run_command.run([file], scale="quick", seeds=2, options=options(work, deadline)) == DONE

@@ -123,6 +123,7 @@ def test_a_seed_that_is_added_trains_only_the_new_trials(work: Workplace) -> Non
     assert agrees(work)
 
 
+@pytest.mark.slow
 def test_an_axis_that_is_added_shows_in_what_was_recorded_before(work: Workplace) -> None:
     file = work.ablation(probes=["quality"], seeds=1)
     assert run(file, options=inline(work)).num_run == 2
@@ -188,14 +189,14 @@ def test_fail_fast_stops_and_the_next_run_continues(work: Workplace) -> None:
         axis="mixer",
         values=[f"{mixers}:Raises", f"{mixers}:Good"],
         probes=["quality"],
-        seeds=3,
+        seeds=2,
     )
     outcome = run(file, options=inline(work, fail_fast=True))
-    assert (outcome.num_run, outcome.num_failed, outcome.num_missing) == (1, 1, 5)
+    assert (outcome.num_run, outcome.num_failed, outcome.num_missing) == (1, 1, 3)
     assert outcome.num_failed_beside == 0
     assert exit_code(work, file, fail_fast=True) == FAILED
     assert exit_code(work, file) == FAILED
-    assert statuses(work) == {Status.ERROR: 3, Status.OK: 3}
+    assert statuses(work) == {Status.ERROR: 2, Status.OK: 2}
 
 
 @pytest.mark.bad_input(38)
@@ -337,6 +338,7 @@ def test_timings_run_last_with_the_store_at_rest(
     assert agrees(work)
 
 
+@pytest.mark.slow
 def test_a_folder_may_have_a_space_in_its_name(tmp_path: Path) -> None:
     work = Workplace(tmp_path / "a place")
     work.path.mkdir()

@@ -20,6 +20,8 @@ from bakeoff.suite.sweep.driver import Options, run_plans
 from bakeoff.suite.timeouts import Deadline
 from tests.workplace import Workplace
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 OLD = replace(provenance(Resources()), device="the old machine")
 NEW = replace(OLD, device="the new machine")
 

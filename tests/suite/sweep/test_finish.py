@@ -99,6 +99,7 @@ def test_the_pages_are_made_from_the_rows_in_hand(
     assert {p: p.read_bytes() for p in made} == made
 
 
+@pytest.mark.slow
 def test_the_end_keeps_what_earlier_reports_here_show_of_others(
     mine: Folder, theirs: Folder
 ) -> None:
@@ -120,6 +121,7 @@ def test_the_end_keeps_what_earlier_reports_here_show_of_others(
     assert reported(mine.out / "reports") == {OURS.plan.key, ("ours", "standard")}
 
 
+@pytest.mark.slow
 def test_a_plan_of_another_version_costs_no_report(mine: Folder) -> None:
     """Check that its report is rendered from the frames in the store."""
     mine.finish(FinishedSweep("earlier"))

@@ -98,6 +98,7 @@ class Plain(Mixer):
 """
 
 
+@pytest.mark.slow
 def test_a_training_in_a_process_of_its_own_saves_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

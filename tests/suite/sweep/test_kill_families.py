@@ -161,6 +161,7 @@ def test_driver_and_workers_are_killed_at_every_stage(
     assert _begun(work) == done
 
 
+@pytest.mark.slow
 def test_killed_between_parents_and_children(
     tmp_path: Path, file: Path, parents: dict[str, str], undisturbed: Workplace
 ) -> None:

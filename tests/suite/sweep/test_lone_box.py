@@ -31,6 +31,8 @@ from bakeoff.suite.sweep.finish import SweepOutcome
 from bakeoff.suite.tracking.read import load_artifacts
 from tests.workplace import Workplace
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 ROOT = Path(bakeoff.__file__).parents[1]
 HAS = ("torch", "numpy", "pandas", "scipy", "typer", "rich", "pydantic")
 LACKS = (

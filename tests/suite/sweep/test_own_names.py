@@ -14,6 +14,8 @@ from bakeoff.suite.sweep.verify import differences
 from tests.suite.small_ablation import make_ablation
 from tests.workplace import Workplace
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 WIDER, DEEPER = "Is wider better?", "Is wider better, or deeper?"
 
 

@@ -18,6 +18,8 @@ from bakeoff.suite.schema import Status
 from bakeoff.suite.sweep import driver
 from bakeoff.suite.sweep.driver import Display, Options
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 EXP = '''"""Base file."""
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +94,11 @@ def swept(folder: Path, edit: Callable[[], object], executor: Any) -> list[Finis
 
 
 @pytest.mark.parametrize(
-    "executor", ["inline", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.cluster])]
+    "executor",
+    [
+        pytest.param("inline", marks=pytest.mark.slow),
+        pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.cluster, pytest.mark.slow]),
+    ],
 )
 def test_later_trials_run_what_was_planned(
     executor: str, folder: Path, monkeypatch: pytest.MonkeyPatch

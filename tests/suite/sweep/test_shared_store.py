@@ -118,6 +118,7 @@ def test_two_people_with_unlike_files_of_one_name_keep_their_own(
     assert exit_code_of(refused.value) == USAGE
 
 
+@pytest.mark.slow
 def test_of_one_file_that_two_people_edit_apart_each_is_shown_his_own_edition(
     work: Workplace, team: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,6 +142,7 @@ def test_of_one_file_that_two_people_edit_apart_each_is_shown_his_own_edition(
         call(["verify", "other", "--out", str(ada.out), "--tracking-uri", team])
 
 
+@pytest.mark.slow
 def test_a_renamed_experiment_goes_on_and_one_in_the_trash_is_said(work: Workplace) -> None:
     ada = Person(work.path, None, "Is deeper better?", "depth")
     ada.run()
@@ -167,6 +169,7 @@ def test_a_renamed_experiment_goes_on_and_one_in_the_trash_is_said(work: Workpla
     assert found.lifecycle_stage == "deleted"
 
 
+@pytest.mark.slow
 def test_an_experiment_without_our_tag_is_never_written_into(
     work: Workplace, team: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -143,7 +143,7 @@ def _flip_a_bit(weights: Path) -> None:
 
 
 @pytest.mark.usefixtures("_no_store")
-@pytest.mark.parametrize("happens", [_remove, _flip_a_bit])
+@pytest.mark.parametrize("happens", [pytest.param(_remove, marks=pytest.mark.slow), _flip_a_bit])
 def test_killed_between_parent_and_child_it_ends_with_the_same_numbers(
     happens: Callable[[Path], None], tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
@@ -157,6 +157,7 @@ def test_killed_between_parent_and_child_it_ends_with_the_same_numbers(
     assert not weights.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_store")
 def test_another_ablation_that_shares_the_parent_leaves_its_weights_to_who_is_not_done(
     tmp_path: Path,
@@ -215,8 +216,10 @@ def test_a_process_that_is_killed_between_parent_and_child_ends_with_the_same_nu
 @pytest.mark.parametrize(
     ("position", "tables"),
     [
-        pytest.param("learned", "position.table", marks=pytest.mark.slow),
-        ("learned_2d", "position.row_table, trunk.position.column"),
+        ("learned", "position.table"),
+        pytest.param(
+            "learned_2d", "position.row_table, trunk.position.column", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_vision_transformer_begins_at_half_the_resolution_and_keeps_its_positions(

@@ -137,7 +137,12 @@ def test_a_server_of_another_kind_is_refused_before_anything_runs(
 
 @pytest.mark.parametrize(
     ("fault", "why"),
-    [("max_page_count = {}", "full"), ("query_only = ON", "attempt to write a readonly database")],
+    [
+        ("max_page_count = {}", "full"),
+        pytest.param(
+            "query_only = ON", "attempt to write a readonly database", marks=pytest.mark.slow
+        ),
+    ],
 )
 def test_a_journal_that_cannot_grow_ends_the_sweep_in_one_sentence_and_the_next_goes_on(
     work: Workplace, monkeypatch: pytest.MonkeyPatch, fault: str, why: str
@@ -182,7 +187,7 @@ def full_at(num_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.parametrize("num_bytes", [4_000, 400_000])
+@pytest.mark.parametrize("num_bytes", [4_000, pytest.param(400_000, marks=pytest.mark.slow)])
 def test_a_disk_that_is_full_for_the_journal_or_a_new_store_is_said_and_resumed(
     work: Workplace,
     num_bytes: int,
@@ -231,6 +236,7 @@ def test_a_server_that_hangs_holds_up_neither_the_trials_nor_the_end(
     assert spent < 20  # a request takes 21 seconds, and each trial makes several
 
 
+@pytest.mark.slow
 def test_reports_that_cannot_be_written_are_one_sentence_and_made_later(work: Workplace) -> None:
     (work.out / "reports").write_text("a file stands in the way")
     outcome = run(work.ablation(probes=["quality"]), options=options(work))

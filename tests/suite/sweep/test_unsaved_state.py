@@ -16,6 +16,8 @@ from bakeoff.suite.sweep.mlflow_sync import EventLog
 from bakeoff.suite.training.checkpoint import checkpointer_for
 from tests.suite.small_ablation import WriteAblation
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 NET = """
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +47,7 @@ class Net(Architecture):
 """
 
 
+@pytest.mark.slow
 def test_after_a_kill_it_starts_again_and_gives_the_same_numbers(
     write_ablation: WriteAblation, tmp_path: Path
 ) -> None:

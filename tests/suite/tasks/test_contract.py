@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -47,7 +48,7 @@ AT_HAND = [name for name in TASKS if not task_class(name).source.is_fetched]
 
 
 # Tasks that differ from another one only in their texts, their players, a share or a size: their
-# classes have the same code. Laws that read whole splits have these in `make battery`.
+# classes have the same code. `make battery` checks them.
 VARIANTS = {
     "bible_en_fr",
     "pathfinder",
@@ -65,21 +66,33 @@ VARIANTS = {
 }
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(n, marks=pytest.mark.battery) if n in ("bible_en_fr", "pathfinder_x") else n
-        for n in AT_HAND
-    ]
-)
+# Tasks that share the data and most of the code of another one; `make battery` checks them too.
+OF_SHARED_SPLITS = {
+    "shakespeare_tragedies",
+    "shakespeare_act",
+    "fashion_mnist_pixels",
+    "fashion_mnist_patches",
+    "fashion_mnist_14",
+    "fashion_mnist_corrupted",
+    "openmoji_groups_16",
+    "definitions_next",
+    "definitions_spans",
+    "definitions_pairs",
+    "reviews_in_words",
+    "windy_grid_mixed",
+    "cart_pole_mixed",
+    "emoji_pairs",
+}
+
+
+def _params() -> list[Any]:
+    """Return the tasks, with a marker on those of the battery."""
+    rest = VARIANTS | OF_SHARED_SPLITS
+    return [pytest.param(n, marks=[pytest.mark.battery] * (n in rest)) for n in AT_HAND]
+
+
+@pytest.fixture(params=_params())
 def task(request: pytest.FixtureRequest) -> Task:
-    return _task(request.param)
-
-
-@pytest.fixture(
-    params=[pytest.param(n, marks=pytest.mark.battery) if n in VARIANTS else n for n in AT_HAND]
-)
-def different_task(request: pytest.FixtureRequest) -> Task:
-    """Return a task for a law that is expensive to check."""
     return _task(request.param)
 
 
@@ -169,9 +182,8 @@ def test_a_batch_has_the_shapes_and_types_that_the_task_announces(task: Task) ->
             assert 0 <= scored.min() <= scored.max() < task.output_size
 
 
-def test_an_epoch_is_as_long_as_the_task_says(different_task: Task) -> None:
+def test_an_epoch_is_as_long_as_the_task_says(task: Task) -> None:
     """Check that an epoch has each example once and a batch across its end begins the next."""
-    task = different_task
     count = task.num_training_examples()
     if count is None:
         return
@@ -270,6 +282,7 @@ RECORDED = [
 READ_SLOWLY = ("bible", "english_texts", "wordnet_glosses")
 
 
+@pytest.mark.slow
 def test_another_process_sees_the_same_batches() -> None:
     names = set(AT_HAND) - VARIANTS - {name for name, *_ in RECORDED}
     names = {name for name in names if task_class(name).source.name not in READ_SLOWLY}
@@ -301,10 +314,10 @@ def test_a_batch_may_be_overwritten_without_harm_to_the_next(task: Task) -> None
 
 @one_split
 def test_a_split_is_whole_and_in_the_same_order_at_every_batch_size(
-    different_task: Task, split: Split
+    task: Task, split: Split
 ) -> None:
-    by_37 = list(different_task.held_out(split, 37))
-    by_512 = list(different_task.held_out(split, 512))
+    by_37 = list(task.held_out(split, 37))
+    by_512 = list(task.held_out(split, 512))
     assert {len(batch.targets) for batch in by_37[:-1]} == {37}
     assert 1 <= len(by_37[-1].targets) <= 37
     for field in range(len(_tensors(by_37[0]))):
@@ -329,9 +342,8 @@ SHARED = {
 
 
 def test_the_splits_share_no_example_with_each_other_or_with_training(
-    different_task: Task,
+    task: Task,
 ) -> None:
-    task = different_task
     seen = {split: _rows(task.held_out(split, 512)) for split in SPLITS}
     num_batches = 10 if task.length <= 1_024 else 2
     training = _rows(task.training_batch(step, 500, seed=0) for step in range(num_batches))
@@ -360,8 +372,7 @@ def _pictures(batch: Batch) -> Tensor:
 
 
 @one_split
-def test_batch_size_does_not_change_the_score(different_task: Task, split: Split) -> None:
-    task = different_task
+def test_batch_size_does_not_change_the_score(task: Task, split: Split) -> None:
     table = torch.randn(1009, task.output_size, generator=torch.Generator().manual_seed(0))
     if task.asks_for in OF_PICTURES:
         table = task.training_batch(0, 64, seed=0).targets
@@ -488,9 +499,8 @@ def test_the_parts_of_a_score_are_those_that_the_task_announces(task: Task) -> N
 
 
 def test_each_part_of_a_score_has_targets_in_every_split_and_none_has_two(
-    different_task: Task,
+    task: Task,
 ) -> None:
-    task = different_task
     for split in SPLITS:
         counts = dict.fromkeys(task.parts(), 0)
         for batch in task.held_out(split, 256):

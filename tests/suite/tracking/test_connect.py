@@ -148,6 +148,7 @@ def test_the_module_itself_is_light() -> None:
     assert done.stdout.strip() == "set()"
 
 
+@pytest.mark.slow
 def test_killed_while_its_tables_are_created_a_store_is_created_again(tmp_path: Path) -> None:
     program = "import sys; from bakeoff.suite.tracking.connect import connect;"
     program += "connect(sys.argv[1], is_new_allowed=True)"

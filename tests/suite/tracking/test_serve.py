@@ -96,7 +96,7 @@ EDITIONS = (20, 30, 40)  # steps of each edition
 
 @pytest.fixture(
     scope="module",
-    params=[5, *(pytest.param(num_seeds, marks=pytest.mark.slow) for num_seeds in (17, 67))],
+    params=[pytest.param(num_seeds, marks=pytest.mark.slow) for num_seeds in (5, 17, 67)],
 )
 def edited(
     request: pytest.FixtureRequest,
@@ -205,6 +205,7 @@ def test_a_foreign_host_name_is_turned_away(shown: Dashboard) -> None:
     refusal.value.close()
 
 
+@pytest.mark.slow
 def test_a_server_takes_what_a_file_takes_and_gives_the_same_report_anywhere(
     shown: Dashboard, tmp_path: Path
 ) -> None:
@@ -287,6 +288,7 @@ def _runs(shown: Dashboard, page: Page) -> None:
     page.get_by_role("link", name="heads=8 · shakespeare_characters · seed 0").wait_for()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_list_of_experiments_leads_to_the_ablation(
     finished: FinishedSweep, shown: Dashboard, page: Page
@@ -311,6 +313,7 @@ def test_people_land_on_the_variants_side_by_side(shown: Dashboard, page: Page) 
     page.get_by_text("3 matching runs").wait_for()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_before_there_is_a_report_people_see_the_trials_and_their_curves(
     shown: Dashboard, page: Page
@@ -370,6 +373,7 @@ def test_the_parent_leads_to_its_report(shown: Dashboard, page: Page) -> None:
     report.locator("th[aria-sort=ascending]").first.wait_for()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_trial_shows_its_curve_and_what_its_model_writes(shown: Dashboard, page: Page) -> None:
     _runs(shown, page)

@@ -52,9 +52,13 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # Performer redraws its features in the middle of the training.
 KNOBS = {"performer": {"redraw_interval": 4}, "linformer": {"projected_length": 2}}
+# By default mixers with a buffer, with random numbers, with a state; the others in the battery.
+BY_DEFAULT = ("attention", "performer", "lsh_attention", "gru", "mamba2", "synthesizer")
 
 
-@pytest.mark.parametrize("mixer", MIXERS)
+@pytest.mark.parametrize(
+    "mixer", [pytest.param(m, marks=[pytest.mark.battery] * (m not in BY_DEFAULT)) for m in MIXERS]
+)
 def test_every_mixer_continues_with_the_same_bits(mixer: str, tmp_path: Path) -> None:
     model = spec(mixer, **KNOBS.get(mixer, {}))
     undisturbed = run(model, None)

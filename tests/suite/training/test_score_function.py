@@ -105,6 +105,7 @@ def test_it_continues_with_the_same_bits(
     assert resumed.num_steps == STEPS - STOP
 
 
+@pytest.mark.battery
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_it_learns_which_token_counts(estimator: str) -> None:
     torch.manual_seed(0)

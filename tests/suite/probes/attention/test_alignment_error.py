@@ -178,6 +178,7 @@ def test_rows_belong_to_the_token_that_is_predicted(name: str, num_steps: int) -
     assert 0 <= bits < 2.2
 
 
+@pytest.mark.slow
 def test_rows_of_a_recurrent_one_look_at_the_right_half() -> None:
     """Check that steps 1 to 3 attend to the first half, and steps 4 to 6 to the second."""
     batch = next(Swaps(LENGTH).held_out("test", 40))

@@ -35,6 +35,9 @@ from bakeoff.suite.tasks.shakespeare_characters import VOCABULARY
 from bakeoff.suite.tasks.task import Task
 from tests.suite.small_ablation import make_ablation
 
+# By default mixers with and without weights, and one whose reach its contents decide; the others
+# in the battery.
+BY_DEFAULT = ("attention", "gru", "lsh_attention", "linear_transformer", "prefix_attention")
 WITH_WEIGHTS = {
     "attention",
     "plain_attention",
@@ -100,7 +103,9 @@ def _writes_little(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_writes_little")
-@pytest.mark.parametrize("mixer", MIXERS)
+@pytest.mark.parametrize(
+    "mixer", [pytest.param(m, marks=[pytest.mark.battery] * (m not in BY_DEFAULT)) for m in MIXERS]
+)
 def test_every_shipped_mixer_gives_what_it_has(mixer: str) -> None:
     makers = [classifier, *([language_model] if mixer_class(mixer).supports_causal else [])]
     for make in makers:
@@ -305,6 +310,7 @@ def test_what_fails_is_left_out_and_the_rest_stays(
     assert not any(mixer._forward_pre_hooks for mixer in mixers_of(model))
 
 
+@pytest.mark.slow
 def test_a_result_stays_small_at_its_largest() -> None:
     model, task = language_model(length=64, depth=4, knobs={"heads": 8}, position="t5")
     found = samples_of(model, task, 0)

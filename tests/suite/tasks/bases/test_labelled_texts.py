@@ -65,6 +65,7 @@ def test_a_held_out_word_that_training_never_showed_is_unknown() -> None:
     assert UNKNOWN not in np.concatenate(data.training.inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_vocabulary_is_full_and_of_training_words_only(name: str) -> None:
     task = _task(name)

@@ -122,7 +122,10 @@ def test_contrast_shrinks_towards_the_mean_of_each_channel() -> None:
     assert found.std(axis=(0, 1)) == pytest.approx(CONTRAST * image.std(axis=(0, 1)), rel=0.01)
 
 
-@pytest.mark.parametrize("task", [FashionMnistCorrupted(784), OpenmojiCorrupted(1_024)])
+@pytest.mark.parametrize(
+    "task",
+    [pytest.param(FashionMnistCorrupted(784), marks=pytest.mark.slow), OpenmojiCorrupted(1_024)],
+)
 def test_each_test_image_has_each_corruption_and_its_label(task: Task) -> None:
     examples, kinds = corrupted(type(task), "test")  # type: ignore[arg-type]
     clean = task.data().held_out["test"]  # type: ignore[attr-defined]

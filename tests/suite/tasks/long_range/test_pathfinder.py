@@ -103,6 +103,7 @@ def _facts(kind: type[Pathfinder], step: int) -> tuple[Reals, Reals]:
     return np.stack(facts, axis=1), batch.targets.numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_how_bright_a_picture_is_does_not_tell_its_class(kind: type[Pathfinder]) -> None:
     (seen, classes), (asked, answers) = _facts(kind, 0), _facts(kind, 1)
