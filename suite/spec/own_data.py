@@ -160,8 +160,8 @@ class SavedDataset(_Rows):
 class Pairs(OwnData):
     """Pairs of sentences to translate, one pair in each row of a CSV, TSV, Parquet or JSON file.
 
-    The subwords are learnt from the first 100,000 training pairs. Of the validation part 500 pairs
-    are scored, of the test part 1,000, chosen by a hash.
+    The subwords are learnt from the first 100,000 training pairs. Models are scored on 500 pairs of
+    the validation part and 1,000 of the test part, chosen by a hash.
 
     Attributes:
         source: The column with the sentence to translate.
@@ -169,8 +169,8 @@ class Pairs(OwnData):
         split: The column that says for each row ``train``, ``validation`` or ``test``; by default
             by a hash of the source, as for `Table`.
         vocabulary: The number of subwords of both languages together.
-        separator: As for `Table`.
-        encoding: As for `Table`.
+        separator: Like that of `Table`.
+        encoding: Like that of `Table`.
     """
 
     source: _Column

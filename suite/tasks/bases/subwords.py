@@ -26,7 +26,7 @@ _WORDS = re.compile(WORD)
 _SHOWN_UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
-class _Known(dict[str, tuple[int, ...]]):
+class _Remembered(dict[str, tuple[int, ...]]):
     """The symbols of the texts that were encoded last, up to `_MOST_KNOWN` of them."""
 
     def __init__(self, encoded: Callable[[str], tuple[int, ...]]) -> None:
@@ -54,8 +54,8 @@ class Subwords:
         self._texts = ("", "", "", _SHOWN_UNKNOWN, *texts)
         self._symbols = {text: symbol for symbol, text in enumerate(texts, _NUM_SPECIAL)}
         self._ranks = {merge: rank for rank, merge in enumerate(merges)}
-        self._known_words = _Known(self._of_word)
-        self._known_runs = _Known(self._of_run)
+        self._known_words = _Remembered(self._of_word)
+        self._known_runs = _Remembered(self._of_run)
 
     @property
     def begin_words(self) -> list[bool]:

@@ -35,7 +35,7 @@ from bakeoff.suite.tasks.task import TaskError
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _NOT_OF_USERS = {"thumbs.db", "desktop.ini", "__macosx"}  # besides those that begin with a dot
-_MOST_PIXELS = 89_478_485  # of an image, as Pillow's limit against decompression bombs
+_MOST_PIXELS = 89_478_485  # in an image: Pillow's limit against decompression bombs
 _MOST_CLASSES = 10_000
 _IMAGES_AT_ONCE = 256
 _WHITE = 255

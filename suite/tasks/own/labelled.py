@@ -25,8 +25,8 @@ from bakeoff.suite.tasks.own.split_names import SPLITS, refuse_few
 from bakeoff.suite.tasks.task import Batch, Metric, TaskError
 
 MOST_CLASSES = 10_000
-_MOST_FITTED, _MOST_NUMBERS = 20_000, 1 << 24  # training examples that floors read, their numbers
-_MOST_COMPARED = 3 << 14  # numbers of an input, for floors that compare whole inputs
+_MOST_FITTED, _MOST_NUMBERS = 20_000, 1 << 22  # training examples that floors read, their numbers
+_MOST_COMPARED = 3 << 12  # numbers of an input, for floors that compare whole inputs
 _MOST_SCORED = {VALIDATION: 10_000}  # examples of each model's validations
 _BYTES_AT_ONCE = 1 << 22
 _SHOWN_CLASSES = 10
@@ -61,7 +61,7 @@ class OwnExamples(LabelledTask):
     def train_on(self, num_examples: int) -> None:
         """Restrict training to that many examples: a balanced subset, or random without classes.
 
-        Of the random subsets a smaller one is part of a larger one, and none depends on a seed.
+        A smaller random subset is part of a larger one, and none depends on a seed.
         """
         super().train_on(num_examples)
         if self.asks_for != "class":
@@ -86,7 +86,7 @@ class OwnSymbols(OwnExamples):
     asks_for: ClassVar[Answer] = "symbols"
 
 
-class _Numbers:
+class _NumberAnswers:
     """The metric and the loss of tasks that ask for a number."""
 
     metric: ClassVar[Metric] = MeanSquaredError()
@@ -96,7 +96,7 @@ class _Numbers:
         return mean_of_squares(outputs, batch)
 
 
-class OwnNumbers(_Numbers, OwnExamples):
+class OwnNumbers(_NumberAnswers, OwnExamples):
     """Prediction of a number."""
 
     asks_for: ClassVar[Answer] = "number"
@@ -108,7 +108,7 @@ class OwnImages(ImageTask, OwnExamples):
     architecture = "vit"
 
 
-class OwnNumbersOfImages(_Numbers, OwnImages):
+class OwnNumbersOfImages(_NumberAnswers, OwnImages):
     """Prediction of a number for an image."""
 
     architecture = "perceiver"
@@ -118,8 +118,8 @@ class OwnNumbersOfImages(_Numbers, OwnImages):
 def write_splits(to: Path, inputs: Array, targets: Array, splits: NDArray[np.uint8]) -> list[int]:
     """Write the inputs and targets of each split into arrays; return the numbers of examples.
 
-    Of more than 10,000 validation examples only those with the smallest hashes are kept, because
-    each model is validated many times. Memory holds a few megabytes.
+    If there are more than 10,000 validation examples, only those with the smallest hashes are kept,
+    because each model is validated many times. Memory holds a few megabytes.
     """
     for name, split in SPLITS.items():
         rows = np.flatnonzero(splits == split)
@@ -217,7 +217,7 @@ def floors_of(kind: InputKind, asks_for: Answer, num_numbers: int) -> tuple[str,
 def most_fitted(num_training: int, num_numbers: int) -> int | None:
     """Return how many training examples floors read, or None if they read all.
 
-    They read at most 20,000, with at most 17 million numbers together.
+    They read at most 20,000, with at most 4 million numbers together.
     """
     most = max(1, min(_MOST_FITTED, _MOST_NUMBERS // num_numbers))
     return most if num_training > most else None

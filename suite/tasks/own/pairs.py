@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import unicodedata
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -41,8 +42,8 @@ _FORMATS = "CSV (.csv, .tsv), Parquet (.parquet) or JSON lines (.jsonl)"
 _ROWS_AT_ONCE = 10_000
 _MOST_IN_CELL = 1 << 26  # characters of a cell of a CSV file
 _LEARNT_PAIRS, _LEARNT_CHARACTERS = 100_000, 50_000_000  # subwords are learnt from so many
-_MOST_CHARACTERS = 20_000  # of a sentence
-_MOST_SYMBOLS = Translation.lengths[1] - 1  # of a sentence
+_MOST_CHARACTERS = 20_000  # that a sentence may have
+_MOST_SYMBOLS = Translation.lengths[1] - 1  # that a sentence may have
 _MOST_SCORED: Mapping[str, int] = {"validation": 500, "test": 1_000}
 _MOST_FITTED = 20_000
 _MOST_IN_DICTIONARY = 8_192  # subwords; `word_by_word` counts all pairs of two of them
@@ -153,7 +154,7 @@ class _Problems:
     num_long: int = 0
     lengths: NDArray[np.int64] = field(
         default_factory=lambda: np.zeros((2, _MOST_SYMBOLS + 1), dtype=np.int64)
-    )  # of training sentences, as counts of each length
+    )  # how many training sources, and targets, have each length
 
 
 class PairsReader(Reader):
@@ -162,9 +163,9 @@ class PairsReader(Reader):
     Sentences are normalized to NFC, with one space between words. The subwords are learnt from at
     most the first 100,000 training pairs (and 50 million characters of them), by which memory is
     bounded; besides them, memory holds 17 bytes for each pair. A pair is left out if a side has
-    more than 20,000 characters or 1,023 subwords, and the summary says how many were. Of the
-    validation part 500 pairs are scored and of the test part 1,000, those whose sources have the
-    smallest hashes.
+    more than 20,000 characters or 1,023 subwords, and the summary says how many were. Models are
+    scored on 500 pairs of the validation part and 1,000 of the test part, those whose sources have
+    the smallest hashes.
     """
 
     data: Pairs
@@ -251,7 +252,7 @@ class _Part:
 
 
 @dataclass
-class _Counted:
+class _LearntFrom:
     """The number of training pairs that were read, and the number of words of their sources."""
 
     num_training: int = 0
@@ -259,9 +260,9 @@ class _Counted:
     words: list[int] = field(default_factory=list)
 
 
-def _enough_to_learn(parts: Iterator[_Part]) -> tuple[list[_Part], _Counted]:
+def _enough_to_learn(parts: Iterator[_Part]) -> tuple[list[_Part], _LearntFrom]:
     """Return the first parts, which hold enough training pairs to learn subwords from."""
-    found, counted = [], _Counted()
+    found, counted = [], _LearntFrom()
     for part in parts:
         found.append(part)
         both = zip(part.sources, part.splits, strict=True)
@@ -279,8 +280,8 @@ def _texts(path: Path, data: Pairs, problems: _Problems) -> Iterator[_Part]:
     part = _Part()
     for number, cells in rows(path, columns, data.separator, data.encoding):
         source, target = (_plain(cell) if isinstance(cell, str) else cell for cell in cells[:2])
-        split = TRAINING
-        if data.split and (split := split_named(cells[2])) is None:  # type: ignore[assignment]
+        split = split_named(cells[2]) if data.split else TRAINING
+        if split is None:
             raise TaskError(
                 f"{path}, {_unit(path)} {number}: the column {data.split!r} has {cells[2]!r:.60}; "
                 f"allowed are {ALLOWED}"
@@ -337,22 +338,23 @@ def _written(
             )
         )
         for part in parts:
-            texts, splits, kept = list[list[int]](), list[int](), list[str]()
+            flat, lengths, splits, kept = array("H"), list[int](), list[int](), list[str]()
             pairs = zip(part.sources, part.targets, part.splits, strict=True)
             for source, target, split in pairs:
-                both = subwords.encoded(source), subwords.encoded(target)
-                if max(map(len, both)) > _MOST_SYMBOLS:
+                first, second = subwords.encoded(source), subwords.encoded(target)
+                if len(first) > _MOST_SYMBOLS or len(second) > _MOST_SYMBOLS:
                     problems.num_long += 1
                     continue
-                texts += both
+                flat.extend(first)
+                flat.extend(second)
+                lengths += (len(first), len(second))
                 splits.append(split)
                 kept.append(source)
-            counts = np.fromiter(map(len, texts), dtype=np.int64).reshape(-1, 2)
+            counts = np.array(lengths, dtype=np.int64).reshape(-1, 2)
             ends = counts.sum(axis=1).cumsum()
             starts.append(len(symbols) + ends - counts.sum(axis=1))
             sizes.append(counts)
-            flat = chain.from_iterable(texts)
-            symbols.append(np.fromiter(flat, dtype=np.uint16, count=counts.sum()))
+            symbols.append(np.frombuffer(flat, dtype=np.uint16))
             all_splits.append(np.array(splits, dtype=np.uint8))
             keys.append(_keys(kept, splits))
             for side in (0, 1):
