@@ -386,7 +386,8 @@ class _Gathered:
         Raises:
             TaskError: if a split has too few rows.
         """
-        digests = digests_of(_contents(prepared, self._num_rows, bool(self.data.text)))
+        contents = _contents(prepared, self._num_rows, bool(self.data.text))
+        digests = digests_of(contents, self._num_rows)
         if self._splits:
             found = np.concatenate(self._splits)
             self.how_divided = (
