@@ -59,11 +59,16 @@ def split_by_hash(contents: Iterable[bytes]) -> NDArray[np.uint8]:
     return splits_of(digests_of(contents))
 
 
-def digests_of(contents: Iterable[bytes]) -> NDArray[np.uint64]:
-    """Return a number of 64 bits for each content; different contents rarely have the same."""
+def digests_of(contents: Iterable[bytes], count: int = -1) -> NDArray[np.uint64]:
+    """Return a number of 64 bits for each content; different contents rarely have the same.
+
+    Args:
+        contents: The contents.
+        count: Their number, which saves memory if it is known.
+    """
     digests = (hashlib.blake2b(content, digest_size=8).digest() for content in contents)
-    found = np.fromiter((int.from_bytes(digest) for digest in digests), dtype=np.uint64)
-    return found
+    numbers = (int.from_bytes(digest) for digest in digests)
+    return np.fromiter(numbers, dtype=np.uint64, count=count)
 
 
 def splits_of(digests: NDArray[np.uint64]) -> NDArray[np.uint8]:

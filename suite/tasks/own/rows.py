@@ -329,7 +329,6 @@ class _Gathered:
         self._codes: list[NDArray[np.int32]] = []
         self._targets: list[NDArray[np.float64]] = []
         self._labels: dict[str, int] = {}
-        self._kind_of_label: Any = None
         self._missing: dict[str, tuple[int, str]] = {}
         self._starts: list[int] = []
         self._parts: list[Part] = []  # without their columns
@@ -375,10 +374,10 @@ class _Gathered:
         if not self._num_rows:
             raise TaskError(f"{self.path} has no rows")
         for name, (count, place) in self._missing.items():
-            where = f"{count:,} rows, the first is" if count > 1 else ""
+            where = place if count == 1 else f"{count:,} rows, the first is {place}"
             raise TaskError(
-                f"{self.path}: the column {name!r} is empty in {where} {place}; fill or remove "
-                "what is empty".replace("in  ", "in ")
+                f"{self.path}: the column {name!r} is empty in {where}; fill or remove what is "
+                "empty"
             )
 
     def splits(self, prepared: Prepared) -> NDArray[np.uint8]:
@@ -387,7 +386,8 @@ class _Gathered:
         Raises:
             TaskError: if a split has too few rows.
         """
-        digests = digests_of(_contents(prepared, self._num_rows, bool(self.data.text)))
+        contents = _contents(prepared, self._num_rows, bool(self.data.text))
+        digests = digests_of(contents, self._num_rows)
         if self._splits:
             found = np.concatenate(self._splits)
             self.how_divided = (
