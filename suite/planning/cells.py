@@ -31,7 +31,7 @@ from bakeoff.suite.schema import (
     Parallel,
     Trial,
 )
-from bakeoff.suite.schema.task_names import is_own_class, task_label
+from bakeoff.suite.schema.task_names import is_own_class, is_own_data, task_identity, task_label
 from bakeoff.suite.tasks.registry import task_class
 from bakeoff.suite.tasks.task import Task
 from bakeoff.suite.training import loop as training
@@ -245,8 +245,10 @@ def _versions(
 ) -> dict[str, int | str]:
     versions: dict[str, int | str] = {f"probe {probe.name}": probe_version(probe.name)}
     if task := _class_of(task_name):
-        named = task_name if is_own_class(task_name) else task.name
-        versions[f"task {named}"] = task_version(task_name)
+        is_own = is_own_class(task_name) or is_own_data(task_name)
+        versions[f"task {task_identity(task_name) if is_own else task.name}"] = task_version(
+            task_name
+        )
         versions |= probe.definitions(task)
     for model in models:
         # The word "skeleton" is part of ids, so it stays.

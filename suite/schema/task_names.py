@@ -7,6 +7,7 @@ user's own, and ``Table("my.csv", text="review", label="stars")`` makes a task o
 from __future__ import annotations
 
 import ast
+import json
 import re
 from functools import cache
 from pathlib import PurePath
@@ -58,6 +59,14 @@ def data_label(path: str, name: str | None) -> str:
     stem = PurePath(path).name.partition(".")[0].lower()
     words = re.sub(r"[^a-z0-9]+", "_", stem).strip("_")[:_MOST_LETTERS] or "data"
     return words if words[0].isalpha() else f"data_{words}"
+
+
+def task_identity(name: str) -> str:
+    """Return what of a task's name its results depend on: of own data all but path and name."""
+    if not is_own_data(name):
+        return name
+    kind, _, fields = data_call(name)
+    return json.dumps([kind, {key: fields[key] for key in sorted(fields) if key != "name"}])
 
 
 @cache

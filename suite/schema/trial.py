@@ -7,7 +7,7 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 
 from bakeoff.models.model_spec import ModelSpec, content_hash
-from bakeoff.suite.schema.task_names import is_own_data, task_label
+from bakeoff.suite.schema.task_names import is_own_data, task_identity, task_label
 from bakeoff.suite.schema.training import Parallel, Precision, Training, without_idle
 
 # Probes whose results depend on the machine.
@@ -84,6 +84,7 @@ class Trial:
         """The hash of the content; it does not depend on time, host, commit or order."""
         content = {each.name: getattr(self, each.name) for each in fields(self)}
         del content["found_rate"]
+        content["task"] = task_identity(self.task)
         content["subjects"] = [without_idle(s.fields, runtime="eager") for s in self.subjects]
         if self.training is not None:
             content["training"] = self.training.hashed
