@@ -53,7 +53,7 @@ class Floor(ABC):
     def label_on(self, task: type[Task]) -> str:
         """Return the label in the tables of the given task.
 
-        It says so if the floor reads only some of the training examples.
+        The label names the number of training examples if the floor reads only some of them.
         """
         if task.most_fitted is None or not self.is_fitted:
             return self.label

@@ -20,14 +20,14 @@ from itertools import accumulate, chain, pairwise
 
 PADDING, START, END, UNKNOWN = 0, 1, 2, 3
 _NUM_SPECIAL = 4
-_MOST_KNOWN = 500_000  # words, which take about 200 bytes each
+_MOST_KNOWN = 500_000  # words, or runs of them, which take about 200 bytes each
 WORD = r" ?\w+| ?[^\w\s]"  # merges do not cross the border of a word
 _WORDS = re.compile(WORD)
 _SHOWN_UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
-class _Known(dict[str, tuple[int, ...]]):
-    """The symbols of the words that were encoded last, up to `_MOST_KNOWN` of them."""
+class _Remembered(dict[str, tuple[int, ...]]):
+    """The symbols of the texts that were encoded last, up to `_MOST_KNOWN` of them."""
 
     def __init__(self, encoded: Callable[[str], tuple[int, ...]]) -> None:
         super().__init__()
@@ -54,7 +54,8 @@ class Subwords:
         self._texts = ("", "", "", _SHOWN_UNKNOWN, *texts)
         self._symbols = {text: symbol for symbol, text in enumerate(texts, _NUM_SPECIAL)}
         self._ranks = {merge: rank for rank, merge in enumerate(merges)}
-        self._known = _Known(self._of_word)
+        self._known_words = _Remembered(self._of_word)
+        self._known_runs = _Remembered(self._of_run)
 
     @property
     def begin_words(self) -> list[bool]:
@@ -66,8 +67,7 @@ class Subwords:
 
     def encoded(self, text: str) -> list[int]:
         """Return the symbols of a text whose words are separated by single spaces."""
-        words = map(self._known.__getitem__, _WORDS.findall(f" {text}"))
-        return list(chain.from_iterable(words))
+        return list(chain.from_iterable(map(self._known_runs.__getitem__, text.split(" "))))
 
     def decoded(self, symbols: Sequence[int]) -> str:
         """Return the text of the symbols, ignoring padding, start and end."""
@@ -83,6 +83,11 @@ class Subwords:
             found.append((word.group().strip(), range(first, end)))
             first = end
         return found
+
+    def _of_run(self, run: str) -> tuple[int, ...]:
+        """Return the symbols of the words between two spaces, as of a word and a comma."""
+        words = _WORDS.findall(f" {run}")
+        return tuple(chain.from_iterable(map(self._known_words.__getitem__, words)))
 
     def _of_word(self, word: str) -> tuple[int, ...]:
         return tuple(self._symbols.get(piece, UNKNOWN) for piece in self._merged(list(word)))

@@ -23,7 +23,7 @@ _NAMES: Mapping[str, int] = {
 
 
 def split_named(name: object) -> int | None:
-    """Return the number of the split with this name, in capitals or not; None if there is none."""
+    """Return the number of the split with this name, in capitals or not, or None."""
     return _NAMES.get(name.strip().lower()) if isinstance(name, str) else None
 
 
