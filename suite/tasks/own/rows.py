@@ -260,7 +260,8 @@ class RowsReader(Reader):
             constant = [n for n, each in zip(rows.inputs, deviations, strict=True) if not each]
             facts["means"] = means.tolist()
             facts["deviations"] = [each or 1.0 for each in deviations.tolist()]
-            sentence = f"{len(means):,} features, standardised"
+            plural = "s" if len(means) > 1 else ""
+            sentence = f"{len(means):,} standardised feature{plural}"
             if constant:
                 sentence += f"; the same number everywhere: {_listed(map(repr, constant))}"
         facts["summary"] = "; ".join([*sentences, sentence])
