@@ -135,6 +135,16 @@ ARCHITECTURES: dict[str, str] = {
     "pair_classifier": "bakeoff.models.architectures.pair_classifier:PairClassifier",
 }
 
+# The architecture of a task that names none, by what the task asks for.
+USUAL_ARCHITECTURES: dict[str, str] = {
+    "class": "classifier",
+    "number": "classifier",
+    "symbols": "tagger",
+    "next_symbols": "language_model",
+    "sequence": "translator",
+    "pair": "pair_classifier",
+}
+
 # For measuring a mixer alone, without a task: vectors in, vectors out.
 BARE_ARCHITECTURES: dict[str, str] = {
     "mixer_alone": "bakeoff.models.architectures.mixer_alone:MixerAlone",

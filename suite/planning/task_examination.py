@@ -29,7 +29,7 @@ from bakeoff.suite.tasks.registry import task_class
 from bakeoff.suite.tasks.task import Split, Task, TaskError
 
 _ROWS = 8
-_MOST_BATCHES = 16  # of each held-out split
+_MOST_BATCHES = 16  # that are compared of each held-out split
 _MASKS = {"mask", "context_mask"}
 _SHARED = 0.5  # share of the test examples that may also be in another split
 

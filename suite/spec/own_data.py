@@ -77,7 +77,7 @@ class TextFile(OwnData):
     the test.
 
     Attributes:
-        symbols: What is predicted: ``characters``, ``bytes``, or ``subwords``, which are learnt by
+        symbols: The unit that is predicted: ``characters``, ``bytes``, or ``subwords``, which are learnt by
             byte-pair encoding from the training part.
         vocabulary: The number of subwords, with single characters.
     """

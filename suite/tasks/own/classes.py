@@ -6,20 +6,12 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from bakeoff.models.errors import ModelError
-from bakeoff.models.registry import class_named
+from bakeoff.models.registry import USUAL_ARCHITECTURES, class_named
 from bakeoff.suite.tasks.task import DataSource, Task, TaskError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_USUAL = {  # the architecture for models that do not name one, by the kind of answer
-    "class": "classifier",
-    "number": "classifier",
-    "symbols": "tagger",
-    "next_symbols": "language_model",
-    "sequence": "translator",
-    "pair": "pair_classifier",
-}
 
 
 def own_task(name: str, shipped: Mapping[str, str]) -> type[Task]:
@@ -52,8 +44,8 @@ def _named(name: str, kind: type[Task]) -> type[Task]:
         "__module__": kind.__module__,
         "__doc__": kind.__doc__,
     }
-    if not hasattr(kind, "architecture"):
-        added["architecture"] = _USUAL.get(kind.asks_for, "classifier")
+    if not hasattr(kind, "architecture") and kind.asks_for in USUAL_ARCHITECTURES:
+        added["architecture"] = USUAL_ARCHITECTURES[kind.asks_for]
     if not hasattr(kind, "source"):
         first, *_ = (kind.__doc__ or name).strip().splitlines()
         added["source"] = DataSource(

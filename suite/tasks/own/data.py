@@ -52,7 +52,7 @@ class Located(NamedTuple):
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a reader has written of a file.
+    """The arrays and facts that a reader has written.
 
     Attributes:
         folder: The folder of the arrays.
