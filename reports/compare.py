@@ -36,7 +36,7 @@ from scipy import stats
 
 from bakeoff.reports.analysis.time_comparison import CLEAR_GAP, compare, exponential, log_ratios
 from bakeoff.reports.analysis.verdict import Verdict, verdict
-from bakeoff.reports.document import Column, Entry, Row, Table, readable
+from bakeoff.reports.document import Column, Entry, ReportTable, Row, readable
 from bakeoff.reports.escape import slug
 from bakeoff.reports.export.printers import frame_to_csv
 from bakeoff.reports.export.templating import html_templates, markdown_templates
@@ -580,7 +580,7 @@ def _seeds(seeds: Sequence[int]) -> str:
     return f"seed{'' if len(seeds) == 1 else 's'} {', '.join(map(str, seeds[:_MOST_SEEDS]))}{more}"
 
 
-def change_table(title: str, changes: Iterable[Change]) -> Table:
+def change_table(title: str, changes: Iterable[Change]) -> ReportTable:
     """Return a table with one row per change: both numbers, the change, and what else differs."""
     columns = (
         _column("of what"),
@@ -593,10 +593,12 @@ def change_table(title: str, changes: Iterable[Change]) -> Table:
     return _table(title, "variant", columns, [_row(change) for change in changes])
 
 
-def _table(title: str, row_title: str, columns: tuple[Column, ...], rows: Sequence[Row]) -> Table:
+def _table(
+    title: str, row_title: str, columns: tuple[Column, ...], rows: Sequence[Row]
+) -> ReportTable:
     """Return a table with the first `MOST_ROWS` of the rows, and a footnote on the others."""
     note = f"{MOST_ROWS:,} of {len(rows):,} rows are shown; moved.csv contains all rows."
-    return Table(
+    return ReportTable(
         name=title,
         title=title,
         task="",
@@ -716,7 +718,7 @@ def _record(change: Change) -> dict[str, object]:
 # Other differences
 
 
-def _differences_table(differences: Mapping[str, tuple[str, str]]) -> Table:
+def _differences_table(differences: Mapping[str, tuple[str, str]]) -> ReportTable:
     rows = [
         Row(name=name, entries=tuple(Entry(text=value) for value in values))
         for name, values in differences.items()

@@ -112,7 +112,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class ReportTable:
     """A table, ready to be printed.
 
     Attributes:
@@ -193,7 +193,7 @@ class View:
 
     title: str
     sentences: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
     drawings: tuple[Drawing, ...] = ()
 
 
@@ -216,12 +216,12 @@ class Exhibit:
 
     title: str
     sentences: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
     drawings: tuple[Drawing, ...] = ()
     views: tuple[View, ...] = ()
     remarks_title: str = ""
     remarks: tuple[Remark, ...] = ()
-    folded: tuple[Table, ...] = ()
+    folded: tuple[ReportTable, ...] = ()
     is_folded: bool = False
 
     @property
@@ -240,7 +240,7 @@ class Exhibit:
         return sum(len(text.split()) for text in texts)
 
     @property
-    def all_tables(self) -> Iterator[Table]:
+    def all_tables(self) -> Iterator[ReportTable]:
         """An iterator over all tables, in their order."""
         yield from self.tables
         for view in self.views:
@@ -274,7 +274,7 @@ class Section:
     is_folded: bool = False
 
     @property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[ReportTable, ...]:
         """All tables of the exhibits, in their order."""
         return tuple(table for shown in self.exhibits for table in shown.all_tables)
 

@@ -16,14 +16,14 @@ from dataclasses import replace
 
 import pandas as pd
 
-from bakeoff.reports.document import Column, Entry, Row, Table
+from bakeoff.reports.document import Column, Entry, ReportTable, Row
 from bakeoff.reports.escape import csv_text, markdown_text, one_line, slug, spelled_out
 
 MAX_ROWS = 300  # in a table for readers; files for programs have every row
 _LATEX_NEEDS = "% Needs \\usepackage{booktabs}. Plain ASCII: any engine, any input encoding."
 
 
-def in_print(table: Table) -> Table:
+def in_print(table: ReportTable) -> ReportTable:
     """Limit a table to its first rows if it is very long, and add a note on the others.
 
     The baseline and the floors are always kept.
@@ -41,7 +41,7 @@ def in_print(table: Table) -> Table:
     return replace(table, rows=rows, footnotes=(*table.footnotes, note))
 
 
-def to_markdown(table: Table) -> str:
+def to_markdown(table: ReportTable) -> str:
     """Return the table in GitHub-flavoured Markdown, with its footnotes."""
     read = in_print(table)
     titles = ["; ".join(filter(None, (_named(c), c.note))) for c in read.columns]
@@ -55,7 +55,7 @@ def to_markdown(table: Table) -> str:
     return "\n".join([*(f"| {' | '.join(cells)} |" for cells in lines), *notes])
 
 
-def to_csv(table: Table) -> str:
+def to_csv(table: ReportTable) -> str:
     """Return the table as CSV: 12 digits in measured units, text that no spreadsheet evaluates."""
     has_floors = any(row.is_floor for row in table.rows)
     header = ["task", csv_text(table.row_title), *(["is_baseline"] if table.is_of_variants else [])]
@@ -74,7 +74,7 @@ def to_csv(table: Table) -> str:
     return _csv(lines)
 
 
-def to_latex(table: Table) -> str:
+def to_latex(table: ReportTable) -> str:
     r"""Return a `tabular` for ``\usepackage{booktabs}`` that a paper includes by ``\input``.
 
     Column titles are broken into lines, so that columns are only as wide as their numbers.
@@ -114,7 +114,7 @@ def _csv_heads(column: Column) -> list[str]:
     return [csv_text(head) for head in (f"{column.key} ({column.measured_unit})", *parts)]
 
 
-def _texts(table: Table, row: Row) -> list[str]:
+def _texts(table: ReportTable, row: Row) -> list[str]:
     said = row.note or ("baseline" if row.is_baseline else "")
     name = f"{row.name} ({said})" if said else row.name
     last = [row.coverage] if table.has_coverage else []
@@ -130,7 +130,7 @@ def _latex_row(cells: Iterable[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _latex_rows(table: Table) -> Iterator[str]:
+def _latex_rows(table: ReportTable) -> Iterator[str]:
     """Yield the rows, with a rule before the first floor."""
     for before, row in zip((None, *table.rows), table.rows, strict=False):
         if row.is_floor and before is not None and not before.is_floor:
@@ -138,7 +138,7 @@ def _latex_rows(table: Table) -> Iterator[str]:
         yield _latex_row(map(latex_text, _texts(table, row)))
 
 
-def _latex_heads(table: Table) -> str:
+def _latex_heads(table: ReportTable) -> str:
     last = ["coverage"] if table.has_coverage else []
     heads = [_latex_head(column) for column in table.columns]
     return _latex_row([latex_text(table.row_title), *heads, *map(latex_text, last)])

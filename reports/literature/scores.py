@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from bakeoff.reports.document import Column, Entry, Exhibit, Table, column_rows, readable
+from bakeoff.reports.document import Column, Entry, Exhibit, ReportTable, column_rows, readable
 from bakeoff.reports.literature.csv import COUNTERPARTS, PublishedError, rows_of
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.stats.intervals import (
@@ -198,7 +198,7 @@ def _text(mine: Mapping[str, str], theirs: Mapping[str, str] | None) -> str:
     return f"{mine['value']} against {theirs['value']} {unit}"
 
 
-def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]) -> Table:
+def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]) -> ReportTable:
     ours = [_ours(about, measured, one) for one in kept]
     names = _names(kept)
     titled = {
@@ -220,7 +220,7 @@ def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]
         for title, entries in titled.items()
     )
     sources = {name: one.source for name, one in zip(names, kept, strict=True)}
-    return Table(
+    return ReportTable(
         name="published-scores",
         title="Published and measured results",
         task=kept[0].task,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from bakeoff.reports.analysis.time_comparison import compare
-from bakeoff.reports.document import NO_ENTRY, Column, Entry, Table, column_rows
+from bakeoff.reports.document import NO_ENTRY, Column, Entry, ReportTable, column_rows
 from bakeoff.reports.literature.csv import CONDITIONS, rows_of
 from bakeoff.reports.results.length_sweep import Growth, find, is_written_out
 from bakeoff.reports.stats.intervals import Estimate, as_interval, as_ratio
@@ -73,7 +73,9 @@ def printed() -> tuple[Printed, ...]:
     return tuple(ratio for name in _FILES for ratio in _ratios(name))
 
 
-def published_table(about: About, growths: Sequence[Growth], environment_id: str) -> Table | None:
+def published_table(
+    about: About, growths: Sequence[Growth], environment_id: str
+) -> ReportTable | None:
     """Return a table of the printed ratios that were measured here, too, or None if there are none.
 
     Args:
@@ -93,7 +95,7 @@ def published_table(about: About, growths: Sequence[Growth], environment_id: str
     kept = {_name(some[0]): some for some in together.values()}
     columns = tuple(_columns(kept, rivals, ours))
     sources = {name: some[0].source for name, some in kept.items()}
-    return Table(
+    return ReportTable(
         name=f"{MIXER_ALONE}-published",
         title="Published and measured speed",
         task=MIXER_ALONE,

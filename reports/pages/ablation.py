@@ -9,7 +9,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bakeoff.reports.document import Drawing, Exhibit, Row, Section, Table, capitalized, readable
+from bakeoff.reports.document import (
+    Drawing,
+    Exhibit,
+    ReportTable,
+    Row,
+    Section,
+    capitalized,
+    readable,
+)
 from bakeoff.reports.literature.csv import has_counterpart
 from bakeoff.reports.literature.scores import published_exhibit
 from bakeoff.reports.pages.answer import Answer, answer
@@ -128,7 +136,7 @@ class Page:
     definitions: tuple[str, ...]
 
     @property
-    def all_tables(self) -> tuple[Table, ...]:
+    def all_tables(self) -> tuple[ReportTable, ...]:
         """All tables in the order of the page."""
         return tuple(table for section in self._sections for table in section.tables)
 
@@ -275,7 +283,7 @@ def _without(above: Drawing | None, exhibit: Exhibit) -> Exhibit:
     return replace(exhibit, drawings=tuple(left))
 
 
-def _best(table: Table, judged: Series | None) -> tuple[Table, tuple[Table, ...]]:
+def _best(table: ReportTable, judged: Series | None) -> tuple[ReportTable, tuple[ReportTable, ...]]:
     """Return the table to show, and the full ranked table to fold if there are many variants.
 
     The table to show then has the best variants, the baseline and the floors.

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from bakeoff.reports.document import NO_ENTRY, Column, Entry, Exhibit, Section, Table, column_rows
+from bakeoff.reports.document import (
+    NO_ENTRY,
+    Column,
+    Entry,
+    Exhibit,
+    ReportTable,
+    Section,
+    column_rows,
+)
 from bakeoff.reports.stats.intervals import Estimate, Notation
 from bakeoff.suite.schema import About, Expense, Price
 
@@ -35,11 +43,11 @@ def costs_section(about: About) -> Section:
     return Section(title="Cost", exhibits=(exhibit,), is_folded=True)
 
 
-def costs_table(costs: Sequence[Expense], price: Price | None) -> Table:
+def costs_table(costs: Sequence[Expense], price: Price | None) -> ReportTable:
     """Return a row for each expense and a total; energy and money are included if known."""
     rows = {each.name: each for each in (*costs, _total(costs))}
     columns = tuple(_columns(rows, price))
-    return Table(
+    return ReportTable(
         name="costs",
         title="Cost",
         task="",

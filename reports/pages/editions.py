@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bakeoff.reports.analysis.editions import date, in_words, own_values
-from bakeoff.reports.document import Column, Entry, Exhibit, Row, Section, Table, readable
+from bakeoff.reports.document import Column, Entry, Exhibit, ReportTable, Row, Section, readable
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.tables.comparison import columns, primary
 from bakeoff.reports.view import Sweep
@@ -27,7 +27,7 @@ _INTRODUCTION = (
 
 def editions_section(about: About) -> Section:
     """Return the section with a table of the editions that have results."""
-    table = Table(
+    table = ReportTable(
         name="editions",
         title="Editions",
         task="",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from bakeoff.reports.analysis.theory_gap import table_one
-from bakeoff.reports.document import Exhibit, Section, Table, View
+from bakeoff.reports.document import Exhibit, ReportTable, Section, View
 from bakeoff.reports.literature.speed import published_table
 from bakeoff.reports.plots.length_sweep import crossover_figure, growth_figure
 from bakeoff.reports.results.length_sweep import Axis, Growth, find, growths
@@ -227,7 +227,7 @@ def _costs(case: _Case) -> Iterator[Exhibit]:
         yield Exhibit(title="Costs by length", folded=others)
 
 
-def _other_costs(case: _Case) -> Iterator[Table]:
+def _other_costs(case: _Case) -> Iterator[ReportTable]:
     """Yield ratios with intervals, the other costs, and times by width, batch and threads."""
     time = case.growth(_TIME)
     others = [(case.growth(metric), title) for metric, title in _FOLDED.items()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bakeoff.reports.document import Column, Drawing, Entry, Exhibit, Table, column_rows
+from bakeoff.reports.document import Column, Drawing, Entry, Exhibit, ReportTable, column_rows
 from bakeoff.reports.escape import one_line, slug
 from bakeoff.reports.pages.pictures import how_many
 from bakeoff.reports.plots.alignments import alignment_figure
@@ -44,7 +44,7 @@ def translations_exhibit(about: About, task: str) -> Iterator[Exhibit]:
     found, num_having = of_variants(about, task, found_in, MOST_VARIANTS)
     if not found:
         return
-    tables: list[Table] = []
+    tables: list[ReportTable] = []
     for title in dict.fromkeys(title for some in found.values() for title in some):
         written = {variant: some[title] for variant, some in found.items() if title in some}
         tables += _tables(about, task, title, written)
@@ -56,7 +56,9 @@ def translations_exhibit(about: About, task: str) -> Iterator[Exhibit]:
     )
 
 
-def _tables(about: About, task: str, title: str, written: Mapping[str, Sample]) -> Iterator[Table]:
+def _tables(
+    about: About, task: str, title: str, written: Mapping[str, Sample]
+) -> Iterator[ReportTable]:
     """Yield a table, or one for each source if variants differ in their data."""
     pairs = dict.fromkeys((each.source, each.reference) for each in written.values())
     for number, (source, reference) in enumerate(pairs):
@@ -78,7 +80,7 @@ def _tables(about: About, task: str, title: str, written: Mapping[str, Sample]) 
                 entries={SOURCE: empty, REFERENCE: empty, **scores},
             ),
         )
-        yield Table(
+        yield ReportTable(
             name=slug(f"{task}-example-{title.rstrip(' %')}{f'-{number + 1}' if number else ''}"),
             title=f"The example at {title}: {len(source.split())} words",
             task=task,

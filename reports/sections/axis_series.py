@@ -25,8 +25,8 @@ from bakeoff.reports.document import (
     Drawing,
     Entry,
     Exhibit,
+    ReportTable,
     Row,
-    Table,
     View,
     capitalized,
     listed,
@@ -631,13 +631,13 @@ _OVER_SENTENCES = (
 _MEANS = "The values are means over seeds with 95 % intervals; they are exploratory."
 
 
-def axis_table(series: AxisSeries) -> Table:
+def axis_table(series: AxisSeries) -> ReportTable:
     """Return a table of every line; if there are very many places, of evenly spaced ones."""
     places = _shown_places(series.places)
     unit, write = _notation(series)
     columns = tuple(_column(series, place, unit, write) for place in places)
     of = f" ({series.of.replace('=', ' ')})" if series.of else ""
-    return Table(
+    return ReportTable(
         name=figure_name(series),
         task=series.task,
         row_title=series.row_title,

@@ -39,9 +39,9 @@ from bakeoff.reports.document import (
     Drawing,
     Entry,
     Exhibit,
+    ReportTable,
     Row,
     Section,
-    Table,
     View,
     capitalized,
     column_rows,
@@ -464,7 +464,7 @@ _OF_LAWS = (
 _Write = Callable[[float], str]
 
 
-def laws_table(task: str, groups: Sequence[LawGroup]) -> Table:
+def laws_table(task: str, groups: Sequence[LawGroup]) -> ReportTable:
     """Return a table with a row for each group, and the published laws below."""
     printed = _published()
     missing: dict[str, Entry] = dict.fromkeys(printed, NO_ENTRY)
@@ -498,7 +498,7 @@ def laws_table(task: str, groups: Sequence[LawGroup]) -> Table:
     )
 
 
-def differences_table(task: str, groups: Sequence[LawGroup]) -> Table | None:
+def differences_table(task: str, groups: Sequence[LawGroup]) -> ReportTable | None:
     """Return differences between the exponents of all pairs of laws, or None without a pair."""
     laws = {group.name: group.law for group in groups if group.law}
     pairs = {f"{a} less {b}": (laws[a], laws[b]) for b, a in itertools.combinations(laws, 2)}
@@ -524,7 +524,7 @@ def differences_table(task: str, groups: Sequence[LawGroup]) -> Table | None:
     )
 
 
-def predictions_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Table | None:
+def predictions_table(task: str, unit: str, groups: Sequence[LawGroup]) -> ReportTable | None:
     """Return the held-out trainings, predicted and measured, or None if there are none."""
     every = {one.larger.variant: one for group in groups for one in group.predictions}
     if not every:
@@ -567,7 +567,7 @@ def outcome_in_words(one: LawPrediction, write: _Write) -> str:
     )
 
 
-def points_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Table:
+def points_table(task: str, unit: str, groups: Sequence[LawGroup]) -> ReportTable:
     """Return every point, as measured and as fitted."""
     every = {one.variant: (group.law, one) for group in groups for one in group.seen}
     write = for_estimates(unit, [one.loss for _, one in every.values()]).write
@@ -595,7 +595,7 @@ def points_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Table:
 
 def budgets_table(
     task: str, unit: str, budgets: Mapping[str, Sequence[FlopsBudget]]
-) -> Table | None:
+) -> ReportTable | None:
     """Return the best size for each group and budget, or None without budgets."""
     every = {
         f"{with_unit('FLOP', one.flops)}, {name}": one
@@ -628,9 +628,9 @@ def _table(
     columns: Sequence[Column],
     rows: tuple[Row, ...],
     **more: Any,
-) -> Table:
+) -> ReportTable:
     name = f"{task}-scaling-{name}"
-    return Table(name=name, title=title, task=task, columns=tuple(columns), rows=rows, **more)
+    return ReportTable(name=name, title=title, task=task, columns=tuple(columns), rows=rows, **more)
 
 
 def _column(

@@ -20,7 +20,7 @@ from bakeoff.reports.document import (
     Column,
     Entry,
     Exhibit,
-    Table,
+    ReportTable,
     capitalized,
     column_rows,
     readable,
@@ -119,7 +119,7 @@ def beside_published_exhibit(about: About, measured: Sequence[Series]) -> Exhibi
     notes = {v: arena.system(v) for v in arena.variants}
     plain = what_baseline_is(about)
     notes[about.baseline] = ", ".join(filter(None, ("baseline", plain, notes[about.baseline])))
-    table = Table(
+    table = ReportTable(
         name="beside-published",
         title=_TITLE,
         task="all tasks",

@@ -18,8 +18,8 @@ from bakeoff.reports.document import (
     Column,
     Entry,
     Mark,
+    ReportTable,
     Row,
-    Table,
     column_rows,
     readable,
 )
@@ -66,7 +66,7 @@ UNTOLD = Mark(
 )
 
 
-def comparison_table(about: About, measured: Sequence[Series], task: str) -> Table:
+def comparison_table(about: About, measured: Sequence[Series], task: str) -> ReportTable:
     """Return the table of one task: the variants that take part in it, and its floors."""
     variants = [variant for variant in about.variants if belongs(about, variant, task)]
     here = [series for series in measured if series.task == task]
@@ -84,7 +84,7 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Tab
     has_noise = not is_marked and any("noisy" in row.coverage for row in rows)
     missed = below_floor(about, judged) if judged and floors else ""
     notes = {missed: bool(missed), NOISY_MEANING: has_noise, FLOORS_FOOTNOTE: bool(floors)}
-    return Table(
+    return ReportTable(
         name=task,
         title=readable(task),
         task=task,
@@ -115,7 +115,7 @@ def table_of_variants(
     title: str,
     task: str,
     footnotes: tuple[str, ...] = (),
-) -> Table:
+) -> ReportTable:
     """Return a table whose columns have entries for the same variants, without coverage.
 
     Args:
@@ -127,7 +127,7 @@ def table_of_variants(
         footnotes: The footnotes, in order.
     """
     rows = _variant_rows(about, filled, filled[0].entries)
-    return Table(
+    return ReportTable(
         name=name, title=title, task=task, columns=tuple(filled), rows=rows, footnotes=footnotes
     )
 

@@ -23,7 +23,7 @@ from bakeoff.reports.analysis.time_comparison import (
     judge_ratio,
     smallest_detectable_effect,
 )
-from bakeoff.reports.document import NO_ENTRY, Column, Entry, Table, column_rows
+from bakeoff.reports.document import NO_ENTRY, Column, Entry, ReportTable, column_rows
 from bakeoff.reports.results.length_sweep import Growth, find
 from bakeoff.reports.results.reading import Reading
 from bakeoff.reports.results.series import Series, all_series, timings_of
@@ -123,7 +123,9 @@ def instruments(about: About, results: pd.DataFrame, environment_id: str) -> lis
     return sorted(made, key=lambda one: (order.index(one.task), one.probe))
 
 
-def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[Growth]) -> Table:
+def controls_table(
+    about: About, kept: Sequence[Instrument], growths: Sequence[Growth]
+) -> ReportTable:
     """Return a table of the controls, with a row for each check and a column for each instrument.
 
     Args:
@@ -144,7 +146,7 @@ def controls_table(about: About, kept: Sequence[Instrument], growths: Sequence[G
         )
         for one, of in zip(kept, checks, strict=True)
     )
-    return Table(
+    return ReportTable(
         name=NAME,
         title="Controls",
         task=MIXER_ALONE if kept[0].task == MIXER_ALONE else "",

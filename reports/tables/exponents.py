@@ -19,7 +19,7 @@ from bakeoff.reports.analysis.theory_gap import (
     TableOneRow,
     theory_gaps,
 )
-from bakeoff.reports.document import NO_ENTRY, Column, Entry, Mark, Remark, Table, capitalized
+from bakeoff.reports.document import NO_ENTRY, Column, Entry, Mark, Remark, ReportTable, capitalized
 from bakeoff.reports.results.length_sweep import AXIS_SYMBOLS, find
 from bakeoff.reports.results.variant_labels import shown_name
 from bakeoff.reports.stats.intervals import Estimate, as_interval
@@ -53,7 +53,7 @@ _PRE_ASYMPTOTIC = Mark(
 )
 
 
-def exponents_table(about: About, rows: Sequence[TableOneRow]) -> Table | None:
+def exponents_table(about: About, rows: Sequence[TableOneRow]) -> ReportTable | None:
     """Return the measured Table 1, or None if nothing was measured.
 
     Args:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from bakeoff.reports.document import NO_ENTRY, Column, Entry, Table, readable
+from bakeoff.reports.document import NO_ENTRY, Column, Entry, ReportTable, readable
 from bakeoff.reports.results.reading import Reading, coordinates, reading_of
 from bakeoff.reports.results.variant_labels import shown_name
 from bakeoff.reports.stats.intervals import Estimate, as_quantity, median_range
@@ -54,7 +54,7 @@ class _Ladder:
         return len({place for at in self.readings.values() for place in at})
 
 
-def largest_table(about: About, results: pd.DataFrame, environment_id: str) -> Table | None:
+def largest_table(about: About, results: pd.DataFrame, environment_id: str) -> ReportTable | None:
     """Return a row for each variant, or None if nothing failed and no GPU tried several values."""
     made = about.provenances.get(environment_id)
     is_on_gpu = made is not None and made.num_gpus > 0

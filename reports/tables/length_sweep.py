@@ -21,7 +21,7 @@ from bakeoff.reports.analysis.theory_gap import (
     machine_peak,
 )
 from bakeoff.reports.analysis.time_comparison import TimeOutcome, compare
-from bakeoff.reports.document import NO_ENTRY, Column, Entry, Table, capitalized, listed
+from bakeoff.reports.document import NO_ENTRY, Column, Entry, ReportTable, capitalized, listed
 from bakeoff.reports.escape import slug
 from bakeoff.reports.results.length_sweep import (
     Growth,
@@ -49,7 +49,7 @@ _UNSURE = (CrossoverKind.NOISY, CrossoverKind.NOT_MEASURED, CrossoverKind.UNDECI
 _TONES = {TimeOutcome.FASTER: "better", TimeOutcome.SLOWER: "worse"}
 
 
-def costs_table(about: About, growth: Growth, title: str) -> Table | None:
+def costs_table(about: About, growth: Growth, title: str) -> ReportTable | None:
     """Return the metric by place, with ratios to the baseline, or None if there are no numbers."""
     columns = []
     for place in growth.places:
@@ -60,7 +60,7 @@ def costs_table(about: About, growth: Growth, title: str) -> Table | None:
     return _table(about, columns, f"{growth.metric}-by-{growth.axis}", title)
 
 
-def ratios_table(about: About, growth: Growth, title: str) -> Table | None:
+def ratios_table(about: About, growth: Growth, title: str) -> ReportTable | None:
     """Return ratios of times to the baseline with interval and verdict, or None if empty."""
     columns = []
     for place in growth.places:
@@ -69,7 +69,7 @@ def ratios_table(about: About, growth: Growth, title: str) -> Table | None:
     return _table(about, columns, f"{growth.metric}-by-{growth.axis}-ratios", title)
 
 
-def _table(about: About, columns: Sequence[Column], name: str, title: str) -> Table | None:
+def _table(about: About, columns: Sequence[Column], name: str, title: str) -> ReportTable | None:
     if not any(e.estimate.point is not None for c in columns for e in c.entries.values()):
         return None
     name = slug(f"{MIXER_ALONE}-{name}")
@@ -131,7 +131,7 @@ def _ratio(about: About, growth: Growth, variant: str, place: int) -> Entry:
     )
 
 
-def crossover_table(about: About, timed: Mapping[str, Growth]) -> Table | None:
+def crossover_table(about: About, timed: Mapping[str, Growth]) -> ReportTable | None:
     """Return the length from which each variant is faster than each rival.
 
     Args:
@@ -235,7 +235,9 @@ def _entry(growth: Growth, variant: str, rival: str) -> Entry:
     )
 
 
-def utilisation_table(about: About, growths: Sequence[Growth], environment_id: str) -> Table | None:
+def utilisation_table(
+    about: About, growths: Sequence[Growth], environment_id: str
+) -> ReportTable | None:
     """Return FLOPs per second and shares of the matrix peak, or None if no peak was measured."""
     here = measured_in(growths, environment_id)
     times, peak = find(here, TIME), machine_peak(here, MATRIX_PEAK)
@@ -259,7 +261,7 @@ def utilisation_table(about: About, growths: Sequence[Growth], environment_id: s
     )
 
 
-def use_in_words(used: Table) -> str:
+def use_in_words(used: ReportTable) -> str:
     """Describe the smallest and the largest share in that table; empty if there are none."""
     shares = {row.name: row.entries[1] for row in used.rows}
     known = {name: e for name, e in shares.items() if e.estimate.point is not None}

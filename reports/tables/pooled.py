@@ -16,7 +16,7 @@ from bakeoff.reports.document import (
     Entry,
     Exhibit,
     Mark,
-    Table,
+    ReportTable,
     capitalized,
     readable,
 )
@@ -134,7 +134,7 @@ def _sentence(pool: _Pool) -> str:
     )
 
 
-def _table(pool: _Pool) -> Table:
+def _table(pool: _Pool) -> ReportTable:
     metric, note = pool.first.metric, "mean of the tasks’ means"
 
     def mean_of_means(values: _Values) -> float:

@@ -17,7 +17,7 @@ import pandas as pd
 from bakeoff.models.errors import did_you_mean
 from bakeoff.reports.analysis.cost import TRAINING_STEP
 from bakeoff.reports.analysis.crossover import Crossover, CrossoverKind, crossover
-from bakeoff.reports.document import NO_ENTRY, Column, Row, Table
+from bakeoff.reports.document import NO_ENTRY, Column, ReportTable, Row
 from bakeoff.reports.pages.mixers import main_environment
 from bakeoff.reports.plots.learning_curves import learning_curves, mean_curve
 from bakeoff.reports.render import render, render_overview
@@ -281,7 +281,7 @@ def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
-def _columns(table: Table, judged: Series) -> list[Column]:
+def _columns(table: ReportTable, judged: Series) -> list[Column]:
     """Return the score, its difference to the baseline, and the most complete step time."""
     own = (
         "_".join(filter(None, (judged.metric, judged.at, judged.environment_id))),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bakeoff.reports.document import Entry, Table
+from bakeoff.reports.document import Entry, ReportTable
 from bakeoff.reports.results.frame import curves_frame, results_frame
 from bakeoff.reports.results.series import Series, all_series
 from bakeoff.reports.stats.intervals import Estimate
@@ -259,7 +259,7 @@ def judged(sweep: Sweep, task: str = "majority") -> Series:
     return known(primary(series_of(sweep), task))
 
 
-def entry(table: Table, row_name: str, key: str) -> Entry:
+def entry(table: ReportTable, row_name: str, key: str) -> Entry:
     """Return the cell of the named row in the column with the key."""
     (row,) = (row for row in table.rows if row.name == row_name)
     return row.entries[[column.key for column in table.columns].index(key)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bakeoff.reports.document import Column, Entry, Mark, Row, Table, readable
+from bakeoff.reports.document import Column, Entry, Mark, ReportTable, Row, readable
 from bakeoff.reports.export.printers import to_csv, to_latex, to_markdown
 from bakeoff.reports.export.templating import html_templates
 from bakeoff.reports.stats.intervals import Estimate
@@ -14,14 +14,14 @@ LOUD = Mark(sign="‡", name="noisy", meaning="It did not settle.")
 UNUSED = Mark(sign="§", name="unused", meaning="Nothing has it.")
 
 
-def _table() -> Table:
+def _table() -> ReportTable:
     column = Column(key="power", title="power", measured_unit="1", entries={})
     marks = {"a": (BENT, LOUD), "b": (BENT,), "c": ()}
     rows = tuple(
         Row(name=name, entries=(Entry(text="1.0", estimate=Estimate(n=1, point=1.0), marks=some),))
         for name, some in marks.items()
     )
-    return Table(
+    return ReportTable(
         name="powers",
         title="Powers",
         task="t",

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-
 def own_task(name: str, shipped: Mapping[str, str]) -> type[Task]:
     """Return the user's class under the name that a trial records, as ``my_task:MyTask``.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bakeoff.reports.analysis.theory_gap import table_one
-from bakeoff.reports.document import Table
+from bakeoff.reports.document import ReportTable
 from bakeoff.reports.export.printers import latex_text, to_latex
 from bakeoff.reports.render import render
 from bakeoff.reports.results.length_sweep import growths
@@ -56,7 +56,7 @@ def test_every_table_of_a_hostile_report(tmp_path: Path, encoding: str) -> None:
     assert _compiled(tmp_path, _paper(tables), encoding).stat().st_size > 10_000
 
 
-def _written(folder: Path, *tables: Table) -> list[Path]:
+def _written(folder: Path, *tables: ReportTable) -> list[Path]:
     paths = [folder / f"{table.name}.tex" for table in tables]
     for path, table in zip(paths, tables, strict=True):
         path.write_text(to_latex(table))

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from bakeoff.reports.document import Row, Table
+from bakeoff.reports.document import ReportTable, Row
 from bakeoff.reports.literature.csv import CONDITIONS, rows_of
 from bakeoff.reports.literature.speed import printed, published_table
 from bakeoff.reports.results.length_sweep import growths
@@ -17,13 +17,13 @@ from tests.reports.conftest import known
 from tests.reports.mixers_alone import whole
 
 
-def _made(about: About | None = None) -> Table | None:
+def _made(about: About | None = None) -> ReportTable | None:
     grown = growths(whole().about, whole().results)
     return published_table(about or whole().about, grown, mixers_alone.PLACE.environment_id)
 
 
 @cache
-def _table() -> Table:
+def _table() -> ReportTable:
     return known(_made())
 
 

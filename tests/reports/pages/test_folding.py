@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from bakeoff.reports.document import Column, Entry, Exhibit, Row, Section, Table
+from bakeoff.reports.document import Column, Entry, Exhibit, ReportTable, Row, Section
 from bakeoff.reports.export.templating import html_templates, markdown_templates
 from bakeoff.reports.pages.ablation import page
 from bakeoff.reports.pages.summary import MOST_WORDS, folded
@@ -64,7 +64,7 @@ def test_words_in_closed_folds_do_not_count() -> None:
 def _exhibit(num_words: int, *, title: str = "") -> Exhibit:
     entries = tuple(Entry(text="word") for _ in range(num_words))
     column = Column(key="c", title="", entries={})
-    table = Table(
+    table = ReportTable(
         name="t",
         title="T",
         task="",

@@ -15,7 +15,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from bakeoff.reports.compare import Selection, compare_selections
-from bakeoff.reports.document import Drawing, Table
+from bakeoff.reports.document import Drawing, ReportTable
 from bakeoff.reports.export.printers import to_csv, to_latex, to_markdown
 from bakeoff.reports.pages.ablation import page
 from bakeoff.reports.pages.failures import failure_groups
@@ -61,7 +61,7 @@ def _measured(sweep: Sweep) -> tuple[Series, ...]:
     return without_controls(series_of(sweep))
 
 
-def _table(sweep: Sweep, task: str = TASK) -> Table:
+def _table(sweep: Sweep, task: str = TASK) -> ReportTable:
     return comparison_table(sweep.about, _measured(sweep), task)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bakeoff.reports.document import Entry, Table
+from bakeoff.reports.document import Entry, ReportTable
 from bakeoff.reports.pages.ablation import page
 from bakeoff.reports.results.frame import curves_frame, results_frame
 from bakeoff.reports.results.series import Series
@@ -74,12 +74,12 @@ def _sweep(**changes: Any) -> Sweep:
     return Sweep(said, results_frame(list(_rows(said))), curves_frame([]))
 
 
-def _table(sweep: Sweep) -> Table:
+def _table(sweep: Sweep) -> ReportTable:
     (table,) = known(beside_published_exhibit(sweep.about, series_of(sweep))).tables
     return table
 
 
-def _entries(table: Table, variant: str) -> Mapping[str, Entry]:
+def _entries(table: ReportTable, variant: str) -> Mapping[str, Entry]:
     (row,) = (row for row in table.rows if row.name == variant)
     return {c.key: entry for c, entry in zip(table.columns, row.entries, strict=True)}
 

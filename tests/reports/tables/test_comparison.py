@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bakeoff.reports.document import Entry, Table
+from bakeoff.reports.document import Entry, ReportTable
 from bakeoff.reports.export.printers import frame_to_csv, to_csv, to_latex, to_markdown
 from bakeoff.reports.pages.summary import coverage_in_words
 from bakeoff.reports.results.axis_values import belongs
@@ -29,7 +29,7 @@ from tests.reports import conftest as synthetic
 from tests.reports.conftest import ends, entry, known, series_of, t_interval
 
 
-def _table(sweep: Any, task: str) -> Table:
+def _table(sweep: Any, task: str) -> ReportTable:
     return comparison_table(sweep.about, series_of(sweep), task)
 
 
@@ -88,7 +88,7 @@ def test_an_empty_sweep_has_every_row_and_no_result() -> None:
     assert {row.entries[0].text for row in table.rows} == {"no result"}
 
 
-def _small(spec: MetricSpec, probe: str, rows: list[Any]) -> Table:
+def _small(spec: MetricSpec, probe: str, rows: list[Any]) -> ReportTable:
     said: About = synthetic.about(
         variants=("a", "b"),
         baseline="b",

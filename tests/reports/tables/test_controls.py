@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bakeoff.reports.document import Entry, Table
+from bakeoff.reports.document import Entry, ReportTable
 from bakeoff.reports.results.length_sweep import growths
 from bakeoff.reports.tables.controls import (
     Instrument,
@@ -30,7 +30,7 @@ def _instruments(rows: pd.DataFrame) -> list[Instrument]:
     return instruments(mixers_alone.about(), rows, HERE)
 
 
-def _table(rows: pd.DataFrame) -> Table:
+def _table(rows: pd.DataFrame) -> ReportTable:
     said = mixers_alone.about()
     return controls_table(said, _instruments(rows), growths(said, rows))
 

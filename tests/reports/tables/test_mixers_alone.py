@@ -13,7 +13,7 @@ import pytest
 from bakeoff.reports.analysis.crossover import CrossoverKind, crossover
 from bakeoff.reports.analysis.theory_gap import FLOPS, MEMORY, TIME, table_one, theory_gaps
 from bakeoff.reports.analysis.time_comparison import compare
-from bakeoff.reports.document import Entry, Table
+from bakeoff.reports.document import Entry, ReportTable
 from bakeoff.reports.results.length_sweep import Growth, find, growths
 from bakeoff.reports.tables.comparison import NOISY, UNTOLD
 from bakeoff.reports.tables.exponents import exponents_table, powers_in_words, theory_remarks
@@ -43,7 +43,7 @@ def _growth(metric: str = TIME) -> Growth:
     return known(find(_growths(), metric))
 
 
-def _entry(table: Table | None, variant: str, column: int) -> Entry:
+def _entry(table: ReportTable | None, variant: str, column: int) -> Entry:
     return next(row for row in table.rows if row.name == variant).entries[column]
 
 

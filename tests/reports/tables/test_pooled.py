@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bakeoff.reports.document import Exhibit, Table
+from bakeoff.reports.document import Exhibit, ReportTable
 from bakeoff.reports.results.frame import results_frame
 from bakeoff.reports.results.series import all_series
 from bakeoff.reports.stats.aggregate import interquartile_mean, pooled_interval
@@ -60,7 +60,7 @@ def _exhibit(
     return _pooled(said, rows)
 
 
-def _table(*args: Any, **named: Any) -> Table:
+def _table(*args: Any, **named: Any) -> ReportTable:
     return known(_exhibit(*args, **named)).tables[0]
 
 
