@@ -49,7 +49,7 @@ class CausalConvolution(Mixer):
         return self.taps(past).mT
 ''')
 if str(Path.cwd()) not in sys.path:
-    sys.path.insert(0, str(Path.cwd()))  # where the file is, wherever the notebook is
+    sys.path.insert(0, str(Path.cwd()))  # the file is there
 
 # %% [markdown]
 # ## The task

@@ -55,7 +55,9 @@ def _record(
         },
         "model": {
             "name": variant,
-            "type": "" if variant not in about.variants else str(about.model["architecture"] or ""),
+            "type": ""
+            if variant not in about.variants
+            else str(about.model.get("architecture") or ""),
             "backend": str(about.model.get("kernel") or ""),
             "extra_info": {"mixer": facts.mixer if facts else "", **axes},
         },

@@ -77,8 +77,8 @@ class TextFile(OwnData):
     the test.
 
     Attributes:
-        symbols: The unit that is predicted: ``characters``, ``bytes``, or ``subwords``, which are learnt by
-            byte-pair encoding from the training part.
+        symbols: The unit that is predicted: ``characters``, ``bytes``, or ``subwords``, which are
+            learnt by byte-pair encoding from the training part.
         vocabulary: The number of subwords, with single characters.
     """
 

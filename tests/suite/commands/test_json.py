@@ -120,7 +120,7 @@ def test_python_gives_the_same_facts(
     outcome = bakeoff.run("small.py", out=work.out, executor="inline")
     num = first["counts"]["ok"]
     assert outcome.counts == first["counts"] | {"run": 0, "reused": num}
-    assert outcome.counts[Status.OK] == num  # as in earlier versions
+    assert outcome.counts[Status.OK] == num  # earlier versions gave it under this key
     assert [str(outcome.report)] == first["reports"]
     assert as_records(outcome.verdicts) == first["verdicts"]
     pd.testing.assert_frame_equal(outcome.results, bakeoff.results("small", out=work.out))

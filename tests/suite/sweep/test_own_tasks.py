@@ -255,7 +255,7 @@ def test_several_workers_share_a_batch_of_own_tasks(folder: Folder) -> None:
 
 @pytest.mark.slow
 def test_what_a_task_changes_in_its_process_changes_no_other_number(folder: Folder) -> None:
-    """Each class below draws other numbers, or changes its process, when a batch is drawn."""
+    """Compare two orders of tasks, of which each changes its process when a batch is drawn."""
     lines = ["\n\nNUMBER = 0\n"]
     for name, pollution in POLLUTIONS.items():
         lines += [
