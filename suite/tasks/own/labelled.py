@@ -193,7 +193,7 @@ def classes_in_words(labels: NDArray[np.int64], names: Sequence[object]) -> str:
 def validated_in_words(counts: Sequence[int]) -> str:
     """Return a clause if not all validation examples are used; else an empty text."""
     most = _MOST_SCORED[VALIDATION]
-    return f" (of which {most:,} are used)" if counts[VALIDATION] > most else ""
+    return f"; {most:,} of those for validation are used" if counts[VALIDATION] > most else ""
 
 
 def floors_of(kind: InputKind, asks_for: Answer, num_numbers: int) -> tuple[str, ...]:

@@ -230,7 +230,7 @@ def test_many_validation_examples_are_sampled(
     assert len(found) == 20
     assert not found <= {row.tobytes() for row in TOKENS[100:120]}
     assert "100 for validation" in task.source.title
-    assert "(of which 20 are used)" in task.source.title
+    assert "for the test; 20 of those for validation are used; 3 classes" in task.source.title
 
 
 def test_large_images_have_no_floors_that_take_minutes() -> None:
