@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from bakeoff.suite.errors import one_line
 from bakeoff.suite.spec.own_data import ImageFolder
 from bakeoff.suite.tasks.own.data import Prepared, Reader
 from bakeoff.suite.tasks.own.labelled import (
@@ -98,6 +99,7 @@ class ImageFolderReader(Reader):
         ).astype(np.int64)
         pixels, num_animated = self._pixels(files, to / "pixels.npy")
         splits = _splits(found, pixels)
+        names = [one_line(name) for name in names]  # a file system allows any bytes
         refuse_bad_classes(path, labels, splits, names)
         training = training_parts(pixels, splits)
         statistics = moments((part / _WHITE for part in training), axes=(0, 1, 2))

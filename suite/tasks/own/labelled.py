@@ -26,7 +26,8 @@ from bakeoff.suite.tasks.task import Batch, Metric, TaskError
 
 MOST_CLASSES = 10_000
 _MOST_FITTED, _MOST_NUMBERS = 20_000, 1 << 22  # training examples that floors read, their numbers
-_MOST_COMPARED = 3 << 12  # numbers of an input, for floors that compare whole inputs
+# Numbers of an input, for floors that compare whole inputs and for those that fit a weight to each.
+_MOST_COMPARED, _MOST_WEIGHED = 3 << 12, 3 << 10
 _MOST_SCORED = {VALIDATION: 10_000}  # examples of each model's validations
 _BYTES_AT_ONCE = 1 << 22
 _SHOWN_CLASSES = 10
@@ -192,7 +193,7 @@ def classes_in_words(labels: NDArray[np.int64], names: Sequence[object]) -> str:
 def validated_in_words(counts: Sequence[int]) -> str:
     """Return a clause if not all validation examples are used; else an empty text."""
     most = _MOST_SCORED[VALIDATION]
-    return f" (of which {most:,} are used)" if counts[VALIDATION] > most else ""
+    return f"; {most:,} of those for validation are used" if counts[VALIDATION] > most else ""
 
 
 def floors_of(kind: InputKind, asks_for: Answer, num_numbers: int) -> tuple[str, ...]:
@@ -201,17 +202,20 @@ def floors_of(kind: InputKind, asks_for: Answer, num_numbers: int) -> tuple[str,
     Args:
         kind: The kind of its inputs.
         asks_for: The kind of its answers.
-        num_numbers: The number of numbers of an input; those that compare whole inputs are left
-            out if it is large.
+        num_numbers: The number of numbers of an input; floors that would take minutes with so many
+            are left out.
     """
     if asks_for == "symbols":
         return ("uniform", "majority")
-    is_small = num_numbers <= _MOST_COMPARED
     if asks_for == "number":
-        return ("mean_answer", *(["ridge_regression"] if kind != "tokens" and is_small else []))
+        is_weighed = kind != "tokens" and num_numbers <= _MOST_COMPARED
+        return ("mean_answer", *(["ridge_regression"] if is_weighed else []))
     if kind == "tokens":
         return ("uniform", "majority", "tf_idf")
-    return IMAGE_FLOORS if is_small else ("uniform", "majority")
+    if num_numbers > _MOST_COMPARED:
+        return ("uniform", "majority")
+    is_weighed = num_numbers <= _MOST_WEIGHED
+    return tuple(name for name in IMAGE_FLOORS if is_weighed or name != "logistic_regression")
 
 
 def most_fitted(num_training: int, num_numbers: int) -> int | None:

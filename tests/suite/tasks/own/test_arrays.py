@@ -20,7 +20,9 @@ from bakeoff.suite.execution.run_task import run_task
 from bakeoff.suite.floors.registry import FLOORS
 from bakeoff.suite.spec.fields import SpecError
 from bakeoff.suite.spec.own_data import own_data
+from bakeoff.suite.tasks.bases.images import IMAGE_FLOORS
 from bakeoff.suite.tasks.own import labelled
+from bakeoff.suite.tasks.own.labelled import floors_of
 from bakeoff.suite.tasks.registry import build_task, task_class
 from bakeoff.suite.tasks.task import TaskError
 from tests.suite.tasks.own.laws import (
@@ -228,13 +230,14 @@ def test_many_validation_examples_are_sampled(
     assert len(found) == 20
     assert not found <= {row.tobytes() for row in TOKENS[100:120]}
     assert "100 for validation" in task.source.title
-    assert "(of which 20 are used)" in task.source.title
+    assert "for the test; 20 of those for validation are used; 3 classes" in task.source.title
 
 
-def test_large_images_have_no_floors_that_compare_them(tmp_path: Path) -> None:
-    images = DRAWN.integers(0, 256, (150, 200, 200, 3)).astype(np.uint8)
-    path = saved(tmp_path, {"inputs": images, "targets": np.arange(150) % 2})
-    assert task_class(spelled(path)).floors == ("uniform", "majority")
+def test_large_images_have_no_floors_that_take_minutes() -> None:
+    assert floors_of("image", "class", 200 * 200 * 3) == ("uniform", "majority")
+    assert "logistic_regression" not in floors_of("image", "class", 64 * 64 * 3)
+    assert floors_of("image", "class", 32 * 32 * 3) == IMAGE_FLOORS
+    assert floors_of("vectors", "number", 200 * 200) == ("mean_answer",)
 
 
 class FirstToken(nn.Module):

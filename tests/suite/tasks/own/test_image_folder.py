@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import struct
 import zlib
@@ -176,6 +177,12 @@ def test_nested_and_linked_folders_are_read(photos: Path) -> None:
     assert len(files_of(spelled(photos))) == 321
     title = task_class(spelled(photos)).source.title
     assert "3 classes: birds (60), cats (161), dogs (100)" in title
+
+
+def test_names_of_classes_may_be_any_bytes(photos: Path) -> None:
+    (photos / "cats").rename(photos / os.fsdecode(b"caf\xe9\n"))
+    title = task_class(spelled(photos)).source.title
+    assert r"caf\udce9\n (100), dogs (100)" in title
 
 
 # Odd images that are read
