@@ -36,7 +36,7 @@ def test_a_wheel_installs_the_package_and_its_former_name() -> None:
     rooms = ("ablations", "models", "reports", "suite")
     below = [file.parent for room in rooms for file in (ROOT / room).rglob("__init__.py")]
     names = {f"bakeoff.{'.'.join(folder.relative_to(ROOT).parts)}" for folder in below}
-    assert {"bakeoff", *names} == set(found)
+    assert {"bakeoff", "bakeoff.templates", *names} == set(found)
     assert setup["py-modules"] == ["suite"]
 
 
