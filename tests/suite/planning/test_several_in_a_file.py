@@ -70,7 +70,7 @@ def test_the_trials_are_those_of_a_file_with_one(
     assert [each.trial_id for each in alone.trials] == [each.trial_id for each in shared.trials]
     assert edition_sha256(alone) == edition_sha256(shared)
     assert alone.key == shared.key
-    assert "shared_module" not in json.loads(bare_json(alone))  # ids are those of before the field existed
+    assert "shared_module" not in json.loads(bare_json(alone))  # ids stay
     assert (alone.own_module, shared.own_module) == ("own_heads", "mine")
     assert source_of(shared)["mine.py"] == SEVERAL
 
