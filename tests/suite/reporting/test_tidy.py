@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -200,9 +199,8 @@ def test_a_claim_without_a_test_has_no_p(tmp_path: Path) -> None:
     record(tmp_path / "out", planned, _results_of(planned, lambda settings: 2.0))
     frame = bakeoff.verdicts(out=tmp_path / "out")
     assert len(frame) == 1
-    assert frame["verdict"].iloc[0] in ("underpowered", "invalid")
+    assert frame["verdict"].iloc[0] == "underpowered"
     assert frame[["p", "q"]].isna().all(axis=None)
-    assert math.isnan(frame["low"].iloc[0])
     assert as_records(frame)[0]["p"] is None
 
 
