@@ -87,20 +87,21 @@ class OwnSymbols(OwnExamples):
     asks_for: ClassVar[Answer] = "symbols"
 
 
-class _NumberAnswers:
-    """The metric and the loss of tasks that ask for a number."""
+class NumberAnswers:
+    """The metric, the loss and the floors of tasks that ask for a number."""
 
+    asks_for: ClassVar[Answer] = "number"
+    output_size: ClassVar[int] = 1
     metric: ClassVar[Metric] = MeanSquaredError()
+    floors: ClassVar[tuple[str, ...]] = ("mean_answer", "ridge_regression")
 
     def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
         """Return the mean squared error; label smoothing does not apply to numbers."""
         return mean_of_squares(outputs, batch)
 
 
-class OwnNumbers(_NumberAnswers, OwnExamples):
+class OwnNumbers(NumberAnswers, OwnExamples):
     """Prediction of a number."""
-
-    asks_for: ClassVar[Answer] = "number"
 
 
 class OwnImages(ImageTask, OwnExamples):
@@ -109,11 +110,10 @@ class OwnImages(ImageTask, OwnExamples):
     architecture = "vit"
 
 
-class OwnNumbersOfImages(_NumberAnswers, OwnImages):
+class OwnNumbersOfImages(NumberAnswers, OwnImages):
     """Prediction of a number for an image."""
 
     architecture = "perceiver"
-    asks_for: ClassVar[Answer] = "number"
 
 
 def write_splits(to: Path, inputs: Array, targets: Array, splits: NDArray[np.uint8]) -> list[int]:

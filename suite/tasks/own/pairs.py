@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import codecs
-import csv
 import hashlib
-import json
-import re
 import unicodedata
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +16,6 @@ from typing import Any, ClassVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bakeoff.suite.errors import unknown_name
 from bakeoff.suite.spec.own_data import Pairs
 from bakeoff.suite.tasks.bases.subwords import Subwords, learnt
 from bakeoff.suite.tasks.bases.translation import (
@@ -31,16 +26,14 @@ from bakeoff.suite.tasks.bases.translation import (
     none_short,
     padded,
 )
+from bakeoff.suite.tasks.own.columns import column_parts
 from bakeoff.suite.tasks.own.data import Prepared, Reader
 from bakeoff.suite.tasks.own.growing import GrowingArray
-from bakeoff.suite.tasks.own.reading import TRAINING, split_by_hash, text_parts
+from bakeoff.suite.tasks.own.reading import TRAINING, split_by_hash
 from bakeoff.suite.tasks.own.split_names import ALLOWED, SPLITS, refuse_few, shares, split_named
 from bakeoff.suite.tasks.task import Batch, TaskError
 
-_SEPARATORS: Mapping[str, str] = {".csv": ",", ".tsv": "\t"}
-_FORMATS = "CSV (.csv, .tsv), Parquet (.parquet) or JSON lines (.jsonl)"
 _ROWS_AT_ONCE = 10_000
-_MOST_IN_CELL = 1 << 26  # characters of a cell of a CSV file
 _LEARNT_PAIRS, _LEARNT_CHARACTERS = 100_000, 50_000_000  # subwords are learnt from so many
 _MOST_CHARACTERS = 20_000  # that a sentence may have
 _MOST_SYMBOLS = Translation.lengths[1] - 1  # that a sentence may have
@@ -49,10 +42,6 @@ _MOST_FITTED = 20_000
 _MOST_IN_DICTIONARY = 8_192  # subwords; `word_by_word` counts all pairs of two of them
 _STEPS = (2, 5, 10, 20, 50, 100, 200, 500)  # words between the parts of the score
 _NUM_PARTS = 3
-_SURROGATES = re.compile("[\ud800-\udfff]")  # JSON may hold halves of a pair
-
-
-_Row = tuple[int, Sequence[object]]  # its number, in lines of a text file, and its cells
 
 
 class _OwnTranslation(Translation):
@@ -147,10 +136,10 @@ def _short(task: type[_OwnTranslation], split: str, length: int) -> _Short:
 
 @dataclass
 class _Problems:
-    """The cells that cannot be used: their number, and the first one by line and column."""
+    """The cells that cannot be used: their number, and the first one by row and column."""
 
     num_empty: int = 0
-    first_empty: tuple[int, str] = (0, "")
+    first_empty: tuple[str, str] = ("", "")
     num_long: int = 0
     lengths: NDArray[np.int64] = field(
         default_factory=lambda: np.zeros((2, _MOST_SYMBOLS + 1), dtype=np.int64)
@@ -221,11 +210,10 @@ class PairsReader(Reader):
 
 def _refuse_empty(path: Path, problems: _Problems) -> None:
     if problems.num_empty:
-        number, column = problems.first_empty
+        place, column = problems.first_empty
         rest = f", as in {problems.num_empty - 1:,} more rows" if problems.num_empty > 1 else ""
         raise TaskError(
-            f"{path}, {_unit(path)} {number}: the cell of column {column!r} is empty{rest}; remove "
-            "such rows"
+            f"{path}, {place}: the cell of column {column!r} is empty{rest}; remove such rows"
         )
 
 
@@ -278,24 +266,23 @@ def _texts(path: Path, data: Pairs, problems: _Problems) -> Iterator[_Part]:
     """Yield parts of the pairs; empty cells and very long ones are counted and left out."""
     columns = [data.source, data.target, *([data.split] if data.split else [])]
     part = _Part()
-    for number, cells in rows(path, columns, data.separator, data.encoding):
+    for place, cells in _rows(path, data, columns):
         source, target = (_plain(cell) if isinstance(cell, str) else cell for cell in cells[:2])
         split = split_named(cells[2]) if data.split else TRAINING
         if split is None:
             raise TaskError(
-                f"{path}, {_unit(path)} {number}: the column {data.split!r} has {cells[2]!r:.60}; "
-                f"allowed are {ALLOWED}"
+                f"{path}, {place}: the column {data.split!r} has {cells[2]!r:.60}; allowed are "
+                f"{ALLOWED}"
             )
         for column, cell in zip(columns, (source, target), strict=False):
             if not cell and (cell is None or isinstance(cell, str)):
                 if not problems.num_empty:
-                    problems.first_empty = (number, column)
+                    problems.first_empty = (place, column)
                 problems.num_empty += 1
                 break
             if not isinstance(cell, str):
                 raise TaskError(
-                    f"{path}, {_unit(path)} {number}: the column {column!r} has {cell!r:.60}; a "
-                    "text is needed"
+                    f"{path}, {place}: the column {column!r} has {cell!r:.60}; a text is needed"
                 )
             if len(cell) > _MOST_CHARACTERS:
                 problems.num_long += 1
@@ -308,6 +295,16 @@ def _texts(path: Path, data: Pairs, problems: _Problems) -> Iterator[_Part]:
     yield _divided(part, data)
 
 
+def _rows(
+    path: Path, data: Pairs, columns: Sequence[str]
+) -> Iterator[tuple[str, Sequence[object]]]:
+    """Yield the place of each row and its cells, a None where one is missing."""
+    for part in column_parts(path, columns, data.separator, data.encoding):
+        cells = (part.columns[name].to_pylist() for name in columns)
+        for index, row in enumerate(zip(*cells, strict=True)):
+            yield part.place(index), row
+
+
 def _divided(part: _Part, data: Pairs) -> _Part:
     """Return the part with splits by a hash of the source, unless they are given."""
     if not data.split:
@@ -316,11 +313,8 @@ def _divided(part: _Part, data: Pairs) -> _Part:
 
 
 def _plain(text: str) -> str:
-    """Return the text in NFC, with single spaces; half of a surrogate pair becomes U+FFFD."""
-    if text.isascii():
-        return " ".join(text.split())
-    found = " ".join(unicodedata.normalize("NFC", text).split())
-    return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", found)
+    """Return the text in NFC, with single spaces."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def _written(
@@ -398,132 +392,3 @@ def _summary(counts: Sequence[int], problems: _Problems, num_symbols: int) -> st
 def _percentile(counts: NDArray[np.int64], percent: float) -> int:
     """Return the smallest length that at least so many percent do not exceed."""
     return int(np.searchsorted(counts.cumsum(), counts.sum() * percent / 100))
-
-
-def rows(
-    path: Path, columns: Sequence[str], separator: str | None, encoding: str
-) -> Iterator[_Row]:
-    """Yield the number of each row and its cells in these columns, a None where one is missing.
-
-    Memory holds one part of the file.
-
-    Args:
-        path: A file of CSV, Parquet or JSON lines.
-        columns: The names of the columns.
-        separator: The character between the columns of a CSV file, or None for the usual one.
-        encoding: The encoding of a CSV file or of JSON lines.
-
-    Raises:
-        TaskError: if the file is not one of these, or has not these columns.
-    """
-    kind = path.suffix.lower()
-    if kind == ".parquet":
-        return _parquet_rows(path, columns)
-    if kind != ".jsonl" and kind not in _SEPARATORS:
-        raise TaskError(f"{path} must be {_FORMATS}")
-    try:
-        encoding = codecs.lookup(encoding).name
-        "".encode(encoding)  # some are not encodings of texts
-    except LookupError:
-        raise TaskError(f"encoding={encoding!r} is not the name of an encoding of texts") from None
-    lines = _lines(path, encoding)
-    if kind == ".jsonl":
-        return _json_rows(path, columns, lines)
-    return _csv_rows(path, columns, lines, separator or _SEPARATORS[kind])
-
-
-def _unit(path: Path) -> str:
-    """Return the word for the number of a row."""
-    return "row" if path.suffix.lower() == ".parquet" else "line"
-
-
-def _lines(path: Path, encoding: str) -> Iterator[str]:
-    """Yield lines with their line feeds."""
-    rest = ""
-    for part in text_parts(path, encoding):
-        *whole, rest = (rest + part).split("\n")
-        yield from (f"{line}\n" for line in whole)
-    if rest:
-        yield rest
-
-
-def _csv_rows(
-    path: Path, columns: Sequence[str], lines: Iterator[str], separator: str
-) -> Iterator[_Row]:
-    csv.field_size_limit(_MOST_IN_CELL)
-    reader = csv.reader(lines, delimiter=separator, strict=True)
-    last, has_rows = 0, False
-    try:
-        header = next((cells for cells in reader if cells), None)
-        if header is None:
-            raise TaskError(f"{path} is empty")
-        if len(header) == 1 and columns[0] not in header:
-            raise TaskError(
-                f"{path} has one column, {header[0]!r}, if {separator!r} separates them; give "
-                "another separator="
-            )
-        chosen, last = _places(path, columns, header), reader.line_num
-        for cells in reader:
-            begin, last = last + 1, reader.line_num
-            if cells and len(cells) != len(header):
-                raise TaskError(
-                    f"{path}, line {begin}: the row has {len(cells)} cells, and the header has "
-                    f"{len(header)}"
-                )
-            if cells:
-                has_rows = True
-                yield begin, [cells[place] for place in chosen]
-    except csv.Error as error:
-        raise TaskError(
-            f"{path}: the row that begins in line {last + 1} cannot be read ({error}); a cell that "
-            "begins with a quote must end with one, and quotes within it are doubled"
-        ) from error
-    if not has_rows:
-        raise TaskError(f"{path} has a header and no rows")
-
-
-def _places(path: Path, columns: Sequence[str], header: Sequence[str]) -> list[int]:
-    for name in columns:
-        if name not in header:
-            raise TaskError(f"{path}: {unknown_name('column', name, header)}".rstrip("."))
-        if header.count(name) > 1:
-            raise TaskError(f"{path} has {header.count(name)} columns with the name {name!r}")
-    return [header.index(name) for name in columns]
-
-
-def _json_rows(path: Path, columns: Sequence[str], lines: Iterator[str]) -> Iterator[_Row]:
-    is_first = True
-    for number, line in enumerate(lines, start=1):
-        if line.isspace():
-            continue
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise TaskError(f"{path}, line {number} is not JSON ({error})") from error
-        if not isinstance(found, dict):
-            raise TaskError(f"{path}, line {number} is not an object, as {{{columns[0]!r}: ...}}")
-        if is_first:
-            _places(path, columns, list(found))
-            is_first = False
-        yield number, [found.get(name) for name in columns]
-    if is_first:
-        raise TaskError(f"{path} is empty")
-
-
-def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[_Row]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path) as file:
-            header = file.schema_arrow.names
-            _places(path, columns, header)
-            if not file.metadata.num_rows:
-                raise TaskError(f"{path} has no rows")
-            first = 1
-            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(columns)):
-                cells = [batch.column(name).to_pylist() for name in columns]
-                yield from enumerate(zip(*cells, strict=True), first)
-                first += len(batch)
-    except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
-        raise TaskError(f"{path} cannot be read as Parquet ({error})") from error

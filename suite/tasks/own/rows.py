@@ -20,18 +20,17 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from bakeoff.models.interface import Answer, InputKind, Outputs
+from bakeoff.models.interface import InputKind
 from bakeoff.suite.spec.own_data import SavedDataset, Table
 from bakeoff.suite.tasks.bases.images import IMAGE_FLOORS
-from bakeoff.suite.tasks.bases.labelled_data import Examples, LabelledData, LabelledTask
+from bakeoff.suite.tasks.bases.labelled_data import Examples, LabelledData
 from bakeoff.suite.tasks.bases.labelled_texts import PADDING, TextClassification
 from bakeoff.suite.tasks.data_order import HELD_OUT_SEED, RandomStream, Whole
-from bakeoff.suite.tasks.metrics import MeanSquaredError, mean_of_squares
 from bakeoff.suite.tasks.own.columns import Part, numbers_of
 from bakeoff.suite.tasks.own.data import Prepared, Reader
 from bakeoff.suite.tasks.own.growing import GrowingArray
+from bakeoff.suite.tasks.own.labelled import NumberAnswers, OwnExamples
 from bakeoff.suite.tasks.own.reading import TEST, TRAINING, VALIDATION, digests_of, splits_of
 from bakeoff.suite.tasks.own.split_names import ALLOWED, SPLITS, refuse_few, shares, split_named
 from bakeoff.suite.tasks.own.symbols import (
@@ -53,10 +52,8 @@ _MOST_SHOWN = 10  # classes in the summary
 _NAMES = {split: name for name, split in SPLITS.items()}
 
 
-class OwnRows(LabelledTask):
+class OwnRows(OwnExamples):
     """A class or a number for each row."""
-
-    prepared: ClassVar[Prepared]
 
     @classmethod
     @cache
@@ -175,33 +172,11 @@ class OwnFeatures(OwnRows):
         )
 
 
-class _NumberOfRow(OwnRows):
-    """A standardised number for each row."""
-
-    asks_for: ClassVar[Answer] = "number"
-    output_size = 1
-    metric = MeanSquaredError()
-    floors: ClassVar[tuple[str, ...]] = ("mean_answer", "ridge_regression")
-
-    def loss(self, outputs: Outputs, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
-        """Return the mean squared error; label smoothing does not apply to numbers."""
-        return mean_of_squares(outputs, batch)
-
-    def train_on(self, num_examples: int) -> None:
-        """Restrict training to random examples; a smaller subset is part of a larger one."""
-        total = len(self.data().training.labels)
-        if not 1 <= num_examples <= total:
-            raise TaskError(
-                f"{self.name}: num_training_examples must be 1 to {total}, not {num_examples}"
-            )
-        self._kept = _drawn(total, num_examples, TRAINING)
-
-
-class OwnTextNumbers(_NumberOfRow, OwnTexts):
+class OwnTextNumbers(NumberAnswers, OwnTexts):
     """A standardised number for each text."""
 
 
-class OwnFeatureNumbers(_NumberOfRow, OwnFeatures):
+class OwnFeatureNumbers(NumberAnswers, OwnFeatures):
     """A standardised number for each row of numbers."""
 
 
