@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from sklearn.datasets import load_breast_cancer
 
 import bakeoff
 from bakeoff.suite.execution.run_task import TaskResult
@@ -129,6 +130,7 @@ def timed_demo(folder: Path) -> list[tuple[float, str]]:
     [
         ("average.py", {"batch": 500, "dim": 8}, [r"average:Average"]),
         ("net.py", {"batch": 500}, ["net:Net", "width=8"]),
+        ("tumours.py", {"batch": 64}, ["tumours", "position=none"]),
         pytest.param(
             "reverse.py",
             {"batch": 500, "length": 3, "dim": 8},
@@ -149,12 +151,29 @@ def test_an_ablation_of_the_guide_runs_to_its_report(
     names = re.findall(r"This file, `(\w+\.py)`, is complete", (ROOT / "docs/guide.md").read_text())
     assert len(blocks) == len(names)
     (tmp_path / name).write_text(blocks[names.index(name)])
+    load_breast_cancer(as_frame=True).frame.to_csv(tmp_path / "tumours.csv", index=False)
+    monkeypatch.setenv("BAKEOFF_DATA", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     bakeoff.run(name, executor="inline", scale="smoke", steps=2, **options)
     folder = tmp_path / "out/reports" / Path(name).stem
     results = (folder / "results.csv").read_text()
     assert all(each in (folder / "report.md").read_text() + results for each in said)
     assert not re.search("(error|crashed|skipped),", results)
+
+
+def test_own_data_of_the_readme_are_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = next(block for block in code_blocks(README) if "Table(" in block)
+    rows = [f"{'good' if n % 2 else 'bad'} film {n},{n % 2}" for n in range(300)]
+    (tmp_path / "reviews.csv").write_text("\n".join(["review,stars", *rows]) + "\n")
+    (tmp_path / "my_reviews.py").write_text(block)
+    monkeypatch.setenv("BAKEOFF_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    assert "bakeoff plan my_reviews.py" in README
+    planned = bakeoff.plan("my_reviews.py")
+    assert planned.about.tasks == ("reviews",)
+    assert planned.about.floors["reviews"] == ("uniform", "majority", "TF-IDF")
 
 
 def test_the_module_of_the_readme_learns_what_the_readme_prints(
