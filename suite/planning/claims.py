@@ -53,6 +53,7 @@ def checked_claim(
         raise SpecError(f"the claim: {unknown_name('task', claim.task, tasks)}")
     task = claim.task or measuring[0].task  # the default is the first task with the metric
     on_task = [cell for cell in measuring if cell.task == task]
+    _refuse_no_direction(claim, on_task)
     _refuse_foreign_place(claim, on_task)
     _refuse_impossible_sides(claim, on_task)
     _refuse_check_of_what_varies(claim, on_task)
@@ -75,6 +76,15 @@ def _refuse_foreign_sides(
                 f"the claim: {unknown_name('variant', label, labels)} `--set claim=none` runs "
                 "without the claim."
             )
+
+
+def _refuse_no_direction(claim: Claim, cells: Sequence[Cell]) -> None:
+    better = {m.better for cell in cells for m in cell.metrics if m.name == claim.metric}
+    if better == {"none"}:
+        raise SpecError(
+            f"the claim: neither more nor less of {claim.metric!r} is better, so no variant can be; "
+            "name another metric."
+        )
 
 
 def _refuse_foreign_place(claim: Claim, cells: Sequence[Cell]) -> None:

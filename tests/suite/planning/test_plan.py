@@ -351,6 +351,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"claim": _claim(is_check=True)},
         ["is_check=True", "bits_per_character is of trained"],
     ),
+    "claim about what is neither better nor worse": (
+        {"claim": _claim(metric="num_parameters"), "probes": ["quality", "parameters"]},
+        ["neither more nor less of 'num_parameters' is better"],
+    ),
     "claim about one variant twice": ({"claim": _claim(a="heads=4")}, ["both 'heads=4'"]),
     "too many trials": (
         {"axes": [vary("steps", range(10, 5009))], "scale": {"seeds": 100}},
