@@ -273,7 +273,8 @@ class _LinearClassifier(Floor):
 
 def _logits(classifier: Any, rows: Any, num_classes: int) -> Tensor:
     """Return log-probabilities, `[rows, classes]`; -infinity for classes that it did not see."""
-    known = classifier.predict_log_proba(rows)
+    with np.errstate(divide="ignore"):  # a probability may round to 0
+        known = classifier.predict_log_proba(rows)
     logits = torch.full((len(known), num_classes), -torch.inf, dtype=torch.float64)
     logits[:, torch.as_tensor(classifier.classes_)] = torch.from_numpy(known).double()
     return logits

@@ -237,7 +237,6 @@ def test_a_target_is_standardised_so_that_its_mean_scores_one(tmp_path: Path) ->
         {"features": ["a", "b"], "target": "y"},
     ],
 )
-@pytest.mark.filterwarnings("ignore:divide by zero")  # classes that words separate
 def test_every_floor_suits_and_beats_chance(tmp_path: Path, definition: Row) -> None:
     rows = [{**words, **row} for words, row in zip(reviews(), numbers(), strict=True)]
     spelling = str(Table(written(tmp_path / "t.csv", rows), **definition))
