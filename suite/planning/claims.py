@@ -82,8 +82,8 @@ def _refuse_no_direction(claim: Claim, cells: Sequence[Cell]) -> None:
     better = {m.better for cell in cells for m in cell.metrics if m.name == claim.metric}
     if better == {"none"}:
         raise SpecError(
-            f"the claim: neither more nor less of {claim.metric!r} is better, so no variant can be; "
-            "name another metric."
+            f"the claim: neither more nor less of {claim.metric!r} is better, so no variant can "
+            "be; name another metric."
         )
 
 

@@ -159,7 +159,8 @@ def _imported(kind: str, find: Callable[[str], type[_Class]], name: str) -> type
 def _look_in_current_folder(module: str) -> None:
     """Let Python find a module of the current folder, as `python` itself does; last of all."""
     top, here = module.partition(".")[0], os.getcwd()
-    if here not in sys.path and "" not in sys.path and top not in sys.modules:
+    is_new = top.isidentifier() and top not in sys.modules
+    if is_new and here not in sys.path and "" not in sys.path:
         places = (os.path.join(here, top), os.path.join(here, f"{top}.py"))
         if importlib.util.find_spec(top) is None and any(map(os.path.exists, places)):
             sys.path.append(here)

@@ -34,17 +34,15 @@ from bakeoff.models.model_spec import content_hash
 from bakeoff.models.registry import architecture_class, mixer_class, mixer_pattern
 from bakeoff.suite.events import PlannedCode, PlannedModule
 from bakeoff.suite.places import NAME, is_ours, program_folder
-from bakeoff.suite.probes.probe import probe
 from bakeoff.suite.schema import Plan
 from bakeoff.suite.schema.task_names import is_own_class, is_own_data
 from bakeoff.suite.spec import SpecError
-from bakeoff.suite.tasks.own.data import Located, located
-from bakeoff.suite.tasks.registry import task_class
 from bakeoff.suite.text import redact
 
 if TYPE_CHECKING:
     from bakeoff.models import Architecture, Mixer, ModelSpec
     from bakeoff.suite.probes.probe import Probe
+    from bakeoff.suite.tasks.own.data import Located
     from bakeoff.suite.tasks.task import Task
 
     Part = type[Mixer] | type[Architecture] | type[Task] | type[Probe]
@@ -415,6 +413,9 @@ def _sha256(body: bytes) -> str:
 
 def own_parts(plans: Iterable[Plan]) -> dict[str, Part]:
     """Return the user's classes that the trials of some plans name."""
+    from bakeoff.suite.probes.probe import probe
+    from bakeoff.suite.tasks.registry import task_class
+
     found: dict[str, Part] = {}
     for subject in {s.spelling: s for p in plans for t in p.trials for s in t.subjects}.values():
         for mixer in mixer_pattern(subject.mixer):
@@ -435,6 +436,8 @@ def own_data_of(plans: Iterable[Plan]) -> dict[str, Located]:
     Raises:
         SpecError: If the data were changed after they had been planned.
     """
+    from bakeoff.suite.tasks.own.data import located
+
     found: dict[str, Located] = {}
     for trial in (trial for plan in plans for trial in plan.trials if is_own_data(trial.task)):
         place = found.setdefault(trial.task, located(trial.task))
@@ -637,12 +640,16 @@ def architecture_version(name: str) -> int | str:
 @cache
 def task_version(name: str) -> int | str:
     """Return the version of a shipped task or of own data, or the hash of a user's class."""
+    from bakeoff.suite.tasks.registry import task_class
+
     return identity(name, task_class(name)) if is_own_class(name) else task_class(name).version
 
 
 @cache
 def probe_version(name: str) -> int | str:
     """Return the version of a shipped probe, or the hash of all the code of a user's probe."""
+    from bakeoff.suite.probes.probe import probe
+
     return identity(name, type(probe(name))) if is_own_class(name) else probe(name).version
 
 

@@ -280,9 +280,9 @@ def _label_of(task: object) -> object:
 
 TaskName = Annotated[
     str,
-    BeforeValidator(task_spelled),
     Field(min_length=1, max_length=8000),
     AfterValidator(printed),
+    BeforeValidator(task_spelled),
 ]
 Tasks = Annotated[
     Sequence[TaskName],

@@ -6,7 +6,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from bakeoff.models.errors import ModelError
+from bakeoff.models.interface import ANSWERS
 from bakeoff.models.registry import USUAL_ARCHITECTURES, class_named
+from bakeoff.suite.errors import unknown_name
 from bakeoff.suite.tasks.task import DataSource, Task, TaskError
 
 if TYPE_CHECKING:
@@ -38,12 +40,16 @@ def _named(name: str, kind: type[Task]) -> type[Task]:
     for attribute in ("asks_for", "input_size", "output_size"):
         if not hasattr(kind, attribute):
             raise TaskError(f"{name} does not define {attribute}; see the guide, 'Your own task'")
+    if kind.asks_for not in ANSWERS:
+        raise TaskError(f"{name}: {unknown_name('answer', str(kind.asks_for), ANSWERS)}")
+    if not hasattr(kind, "architecture") and kind.asks_for not in USUAL_ARCHITECTURES:
+        raise TaskError(f"{name}: a task that asks for {kind.asks_for} must define architecture")
     added: dict[str, object] = {
         "name": name,
         "__module__": kind.__module__,
         "__doc__": kind.__doc__,
     }
-    if not hasattr(kind, "architecture") and kind.asks_for in USUAL_ARCHITECTURES:
+    if not hasattr(kind, "architecture"):
         added["architecture"] = USUAL_ARCHITECTURES[kind.asks_for]
     if not hasattr(kind, "source"):
         first, *_ = (kind.__doc__ or name).strip().splitlines()

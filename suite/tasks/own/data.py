@@ -68,7 +68,9 @@ class Prepared:
 
     def array(self, name: str) -> NDArray[Any]:
         """Return an array, mapped into memory and read-only."""
-        found: NDArray[Any] = np.load(self.folder / f"{name}.npy", mmap_mode="r")
+        found: NDArray[Any] = np.load(
+            self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False
+        )
         return found
 
 

@@ -57,7 +57,8 @@ def test_the_file_runs_as_it_is(kind: str) -> None:
     assert outcome.counts["ok"]
     assert not outcome.counts["failed"]
     assert planned.about.question in (outcome.reports[0].parent / "report.md").read_text()
-    named = [subject.spelling for trial in planned.trials for subject in trial.subjects]
+    named = [trial.task for trial in planned.trials]
+    named += [subject.spelling for trial in planned.trials for subject in trial.subjects]
     assert any("mine_average:MineAverage" in each for each in named) == (kind != "ablation")
 
 
