@@ -216,13 +216,18 @@ def _differences(about: About, series: Series, variants: Sequence[str]) -> Colum
     estimates = {
         v: series.mean_difference(paired_differences(series.values(v), reference)) for v in others
     }
-    written = for_estimates(series.unit, estimates.values())
+    floors = {
+        floor: _floor_difference(series, about.baseline, floor)
+        for floor in floors_of(about, series)
+    }
+    # Floors count too: if all variants are equal, their differences alone need digits.
+    written = for_estimates(series.unit, [*estimates.values(), *floors.values()])
     entries = {about.baseline: Entry(text="baseline")}
     for variant, one in estimates.items():
         word = tone(one, series.better)
         entries[variant] = _entry(one, written.write_signed, or_else=NO_ENTRY, tone=word)
-    for floor in floors_of(about, series):
-        entries[floor] = _floor_difference(about, series, floor, written)
+    for floor, one in floors.items():
+        entries[floor] = _entry(one, written.write_signed, or_else=NO_ENTRY)
     return Column(
         key=f"{series.metric}_difference",
         title="difference to baseline",
@@ -234,14 +239,12 @@ def _differences(about: About, series: Series, variants: Sequence[str]) -> Colum
     )
 
 
-def _floor_difference(about: About, series: Series, floor: str, written: Notation) -> Entry:
+def _floor_difference(series: Series, baseline: str, floor: str) -> Estimate:
     """Return the plain difference to the baseline's mean, since floors are not paired by seed."""
-    reference = series.mean(about.baseline).point
-    own = series.mean(floor).point
+    reference, own = series.mean(baseline).point, series.mean(floor).point
     if own is None or reference is None:
-        return NO_ENTRY
-    difference = own - reference
-    return Entry(estimate=Estimate(n=1, point=difference), text=written.write_signed(difference))
+        return Estimate(n=0)
+    return Estimate(n=1, point=own - reference)
 
 
 def _quantities(about: About, series: Series, variants: Sequence[str]) -> Column:

@@ -33,6 +33,7 @@ from bakeoff.suite.schema.old_labels import named_values
 from bakeoff.suite.schema.task_names import is_own_data
 from bakeoff.suite.sweep.pending import is_done
 from bakeoff.suite.tasks.data_files import is_absent
+from bakeoff.suite.tasks.own.data import described
 from bakeoff.suite.tasks.registry import task_class
 from bakeoff.suite.terminal import print_line
 from bakeoff.suite.text import in_money, in_words, number_of, price_in, some_of
@@ -103,7 +104,7 @@ def _show_plan(
 def _own_data(p: Plan) -> Iterator[str]:
     """Yield what was found in each file of the user's own data."""
     for task in dict.fromkeys(trial.task for trial in p.trials if is_own_data(trial.task)):
-        yield task_class(task).source.title
+        yield described(task)
 
 
 def _missing_data(p: Plan) -> Iterator[str]:

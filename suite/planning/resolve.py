@@ -19,6 +19,7 @@ from bakeoff.models.interface import INPUTS, Answer
 from bakeoff.models.model_spec import RUNTIMES, Runtime, without_late_defaults
 from bakeoff.models.registry import mixer_pattern, relative_position
 from bakeoff.suite.errors import unknown_name
+from bakeoff.suite.execution.trial import own_frame
 from bakeoff.suite.planning.examination import try_own_architecture, try_own_mixer
 from bakeoff.suite.planning.knobs import (
     Impossible,
@@ -291,7 +292,7 @@ def _why_broken(task_name: str, length: int, version: int | str) -> str:
     except TaskError as error:
         return str(error)
     except Exception as error:  # the user's code may raise anything
-        return in_words(task_name, error)
+        return in_words(task_name, error) + own_frame(error)
     return ""
 
 

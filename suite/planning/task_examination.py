@@ -68,6 +68,8 @@ def _fault(name: str, kind: type[Task], length: int) -> str:
         rows[split] = {each for batch in batches for each in _digests(batch)}
         if rows[split] != {each for batch in again for each in _digests(batch)}:
             return f"held_out({split!r}) yields other examples the second time"
+        if fault := _of_other_batches(kind, length, split):
+            return fault
     shared = len(rows["test"] & rows["validation"]) / len(rows["test"])
     if shared > _SHARED:
         return (
@@ -83,6 +85,23 @@ def _fault(name: str, kind: type[Task], length: int) -> str:
 
 def _some(task: Task, split: Split) -> list[Batch]:
     return list(islice(task.held_out(split, _ROWS), _MOST_BATCHES))
+
+
+def _of_other_batches(kind: type[Task], length: int, split: Split) -> str:
+    """Compare the first held-out examples, and their number, at two sizes of batches."""
+    found = []
+    for size in (_ROWS, _ROWS - 3):
+        batches = islice(kind(length).held_out(split, size), _MOST_BATCHES * _ROWS)
+        found.append([each for batch in batches for each in _digests(batch)])
+    num_both = min(map(len, found))
+    is_cut = max(map(len, found)) >= _MOST_BATCHES * _ROWS * (_ROWS - 3)
+    if found[0][:num_both] == found[1][:num_both] and (is_cut or len(found[0]) == len(found[1])):
+        return ""
+    return (
+        f"held_out({split!r}, batch) yields other examples if batch is {_ROWS - 3} in place of "
+        f"{_ROWS} ({len(found[1])} and {len(found[0])}); draw them once, and yield them in parts: "
+        "examples.rows(slice(first, first + batch))"
+    )
 
 
 def _drawn(kind: type[Task], length: int, step: int) -> Batch:
@@ -107,6 +126,8 @@ def _of_batch(batch: object, kind: type[Task], length: int, what: str) -> str:
     if kind.is_padded and "mask" not in batch.inputs:
         return f"{what}: is_padded is True, so that each batch needs the input 'mask'"
     rows = len(batch.inputs[INPUTS])
+    if what == "training_batch" and rows != _ROWS:
+        return f"{what} gives {rows} rows for batch={_ROWS}; the first axis is the batch"
     if len(batch.targets) != rows:
         return f"{what}: there are {len(batch.targets)} targets for {rows} rows of inputs"
     return _of_targets(batch, kind, what)

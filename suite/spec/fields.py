@@ -69,7 +69,7 @@ def _explain(spec: type[BaseModel], error: ValidationError) -> str:
         near = get_close_matches(key, first["input"], n=1, cutoff=0.8)
         other = "".join(f"; {name} is another field" for name in near)
         return f"{spec.__name__} needs a value for {key!r}{other}."
-    if isinstance(given := first["input"], type):
+    if isinstance(given := first["input"], type) and first["type"] != "value_error":
         wanted = first.get("ctx", {}).get("class_name", given.__name__)
         return f"{spec.__name__}: {key} is a class; give an object, {wanted}(...)."
     message = _in_our_words(first, spec)

@@ -270,7 +270,15 @@ def task_spelled(task: object) -> object:
             f"the task {task.__qualname__} is a class; name it by its import path, "
             f"'{task.__module__}:{task.__qualname__}'."
         )
-    return str(task) if isinstance(task, OwnData) else task
+    if isinstance(task, OwnData):
+        return str(task)
+    if not isinstance(task, str | int | float | None):
+        kind = type(task)
+        raise SpecError(
+            f"{kind.__qualname__}(...) is not the name of a task; name a class by its import path, "
+            f"'{kind.__module__}:{kind.__qualname__}'."
+        )
+    return task
 
 
 def _label_of(task: object) -> object:

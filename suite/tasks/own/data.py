@@ -26,6 +26,7 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
+from bakeoff.models.errors import did_you_mean
 from bakeoff.models.model_spec import content_hash
 from bakeoff.suite.spec.own_data import OwnData, own_data
 from bakeoff.suite.tasks.data_files import fetched_folder
@@ -95,7 +96,8 @@ class Reader(ABC):
         if path.is_dir():
             raise TaskError(f"{path} is a folder; give the path of a file")
         if not path.exists():
-            raise TaskError(f"{path} does not exist")
+            near = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+            raise TaskError(f"{path} does not exist{did_you_mean(path.name, near)}")
         if not path.is_file():
             raise TaskError(f"{path} is not a regular file")
         return (path,)
@@ -163,6 +165,12 @@ def use_located(places: Mapping[str, tuple[str, str]]) -> None:
 def files_of(spelling: str) -> Sequence[Path]:
     """Return the files of own data."""
     return _reader(own_data(spelling)).files(located(spelling).path)
+
+
+def described(spelling: str) -> str:
+    """Return the path of own data and what was found there, in one or two sentences."""
+    place, data = located(spelling), own_data(spelling)
+    return f"{place.path}: {_prepared(data, _reader(data), place).facts['summary']}"
 
 
 def own_data_task(spelling: str) -> type[Task]:

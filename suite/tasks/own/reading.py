@@ -30,7 +30,10 @@ def text_parts(path: Path, encoding: str = "utf-8") -> Iterator[str]:
             while part := file.read(_BYTES_AT_ONCE):
                 yield part
     except UnicodeError:
-        raise TaskError(f"{path} is not {encoding}: {_first_wrong(path, encoding)}") from None
+        raise TaskError(
+            f"{path} is not {encoding}: {_first_wrong(path, encoding)}; convert the file, or give "
+            "its encoding= where the data have that field"
+        ) from None
 
 
 def _first_wrong(path: Path, encoding: str) -> str:

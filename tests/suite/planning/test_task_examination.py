@@ -37,7 +37,8 @@ class Largest(Task):
         return self.draw(RandomStream(seed, step), batch)
 
     def held_out(self, split, batch):
-        yield self.draw(held_out_stream(split), batch)
+        examples = self.draw(held_out_stream(split), 100)
+        yield from (examples.rows(slice(n, n + batch)) for n in range(0, 100, batch))
 
 
 class Mine(Largest):
@@ -60,12 +61,20 @@ BROKEN = {
     "        return self.draw(RandomStream(seed, step + self.n), batch)": (
         "gives other examples the second time"
     ),
-    "def held_out(self, split, batch): yield self.draw(held_out_stream('test'), batch)": (
+    "def held_out(self, split, batch):\n        yield from super().held_out('test', batch)": (
         "100% of the first test examples are validation examples too"
     ),
     "def held_out(self, split, batch):\n"
-    "        yield self.draw(RandomStream(0, 3) if split == 'test' else held_out_stream(split), "
-    "batch)": "100% of the first test examples are among the first training examples too",
+    "        examples = self.draw(RandomStream(0, 3) if split == 'test' else "
+    "held_out_stream(split), 8)\n"
+    "        yield from (examples.rows(slice(n, n + batch)) for n in range(0, 8, batch))": (
+        "100% of the first test examples are among the first training examples too"
+    ),
+    "def held_out(self, split, batch): yield self.draw(held_out_stream(split), batch)": (
+        "yields other examples if batch is 5 in place of 8 (5 and 8)"
+    ),
+    "def training_batch(self, step, batch, seed):\n"
+    "        return self.draw(RandomStream(seed, step), 3)": "gives 3 rows for batch=8",
     "def held_out(self, split, batch): yield from ()": "held_out('validation') yields no batch",
     "def loss(self, outputs, batch, label_smoothing=0.0): return outputs.logits.sum() / 0": (
         "its loss of equal logits is nan"
@@ -80,7 +89,7 @@ BROKEN = {
     "        Path(__file__).with_name('digits.csv').read_text()\n"
     f"        {DRAW}": "which it does not declare; write files = ('digits.csv',) in the class",
     "def training_batch(self, step, batch, seed): return 1 / 0": "division by zero",
-    "asks_for = 'colour'": "colour",
+    "asks_for = 'colour'": "no answer 'colour'",
 }
 
 
