@@ -234,7 +234,9 @@ def test_data_above_the_folder_cannot_be_sent(folder: Folder, tmp_path: Path) ->
 @pytest.mark.ray
 @pytest.mark.cluster
 def test_workers_of_ray_have_own_tasks_and_data(folder: Folder) -> None:
-    for file in (folder.ablation(), folder.ablation(DATA, architecture="language_model")):
+    for tasks, architecture in (("['my_tasks:Largest']", "classifier"), (DATA, "language_model")):
+        folder.forget_results()
+        file = folder.ablation(tasks, architecture=architecture)
         here = folder.swept(file)
         folder.forget_results()
         there = folder.swept(file, executor="ray")
