@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale
+from bakeoff.suite.spec import own_data
 from bakeoff.suite.spec.fields import FrozenSpec
 from tools.marked_text import replace_between_marks
 
@@ -32,7 +33,22 @@ def contents(guide: str) -> str:
 
 def fields() -> str:
     """Return a table for each class, with a row for each field that no base class has."""
-    return "\n\n".join(f"**`{kind.__name__}`**\n\n{_table(kind)}" for kind in KINDS)
+    inherited = {kind: {n for b in kind.__bases__ for n in _fields_of(b)} for kind in KINDS}
+    return _tables({kind: set(kind.model_fields) - inherited[kind] for kind in KINDS})
+
+
+def data() -> str:
+    """Return a table for each kind of own data, with a row for each field."""
+    return _tables({kind: set(kind.model_fields) for kind in own_data.KINDS.values()})
+
+
+def _fields_of(base: type) -> Mapping[str, FieldInfo]:
+    return getattr(base, "model_fields", {})
+
+
+def _tables(kinds: Mapping[type[FrozenSpec], Set[str]]) -> str:
+    tables = (f"**`{kind.__name__}`**\n\n{_table(kind, names)}" for kind, names in kinds.items())
+    return "\n\n".join(tables)
 
 
 def _anchor(heading: str) -> str:
@@ -40,12 +56,11 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def _table(kind: type[FrozenSpec]) -> str:
-    inherited = {name for base in kind.__bases__ for name in getattr(base, "model_fields", {})}
+def _table(kind: type[FrozenSpec], names: Set[str]) -> str:
     lines = ["| field | default | meaning |", "| :-- | :-- | :-- |"]
-    described = dict(_described(kind))
+    described = {n: text for base in kind.__mro__[::-1] for n, text in _described(base)}
     for name, field in kind.model_fields.items():
-        if name not in inherited:
+        if name in names:
             meaning = described[name].replace("|", "\\|").replace("``", "`")
             lines.append(f"| `{name}` | {_default(field, meaning)} | {meaning} |")
     return "\n".join(lines)
@@ -61,16 +76,17 @@ def _default(field: FieldInfo, meaning: str) -> str:
     return "`Recipe()`" if isinstance(value, FrozenSpec) else f"`{value!r}`"
 
 
-def _described(kind: type[FrozenSpec]) -> Iterator[tuple[str, str]]:
+def _described(kind: type) -> Iterator[tuple[str, str]]:
     """Yield each field that the docstring describes, with the first sentence about it."""
-    text = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2]
+    text = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")[2]
     for name, body in re.findall(r"^    (\w+): (.+(?:\n        .*)*)", text, re.MULTILINE):
         sentence = " ".join(body.split())
         yield name, _END.split(sentence, maxsplit=1)[0] + "."
 
 
 def build() -> None:
-    """Write both parts."""
+    """Write all parts."""
+    replace_between_marks(GUIDE, "data", data())
     replace_between_marks(GUIDE, "fields", fields())
     replace_between_marks(GUIDE, "contents", contents(GUIDE.read_text("utf-8")))
 

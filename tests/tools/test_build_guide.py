@@ -8,7 +8,7 @@ from tools.build_guide import GUIDE, KINDS, contents, fields
 
 def test_the_guide_is_up_to_date() -> None:
     guide = GUIDE.read_text("utf-8")
-    for name, text in (("contents", contents(guide)), ("fields", fields())):
+    for name, text in (("contents", contents(guide)), ("data", data()), ("fields", fields())):
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
         assert guide.partition(begin)[2].partition(end)[0].strip() == text, "run `make catalogue`"
 
