@@ -3,7 +3,7 @@
 import pytest
 
 from bakeoff.suite.spec.fields import FrozenSpec
-from tools.build_guide import GUIDE, KINDS, contents, fields
+from tools.build_guide import GUIDE, KINDS, contents, data, fields
 
 
 def test_the_guide_is_up_to_date() -> None:
