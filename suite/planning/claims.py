@@ -53,8 +53,8 @@ def checked_claim(
         raise SpecError(f"the claim: {unknown_name('task', claim.task, tasks)}")
     task = claim.task or measuring[0].task  # the default is the first task with the metric
     on_task = [cell for cell in measuring if cell.task == task]
-    _refuse_no_direction(claim, on_task)
     _refuse_foreign_place(claim, on_task)
+    _refuse_no_direction(claim, on_task)
     _refuse_impossible_sides(claim, on_task)
     _refuse_check_of_what_varies(claim, on_task)
     return ClaimSpec(**{**claim.model_dump(), "task": task, "by": float(claim.by)})

@@ -15,9 +15,9 @@ def test_a_report_shows_what_its_ablation_says(
     write_ablation: WriteAblation, place: Place, called: Called
 ) -> None:
     """Use a hostile folder name as well, which no shell may interpret."""
-    claim = f'Claim("{HOSTILE}", metric="num_parameters", a="heads=1", b="heads=4", by=0.1, '
+    claim = f'Claim("{HOSTILE}", metric="forward_flops", a="heads=1", b="heads=4", by=0.1, '
     path = write_ablation(
-        question=f'"{HOSTILE}"', probes='["parameters"]', claim=f'{claim}source="{HOSTILE}")'
+        question=f'"{HOSTILE}"', probes='["flops"]', claim=f'{claim}source="{HOSTILE}")'
     )
     out = ";$(touch x)&`touch x`"
     ended = called("run", str(path), "--executor", "inline", "--seeds", "1", "--out", out)
