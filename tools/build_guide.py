@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic.fields import FieldInfo
@@ -33,22 +33,32 @@ def contents(guide: str) -> str:
 
 def fields() -> str:
     """Return a table for each class, with a row for each field that no base class has."""
-    inherited = {kind: {n for b in kind.__bases__ for n in _fields_of(b)} for kind in KINDS}
-    return _tables({kind: set(kind.model_fields) - inherited[kind] for kind in KINDS})
+    return "\n\n".join(f"**`{kind.__name__}`**\n\n{_table(kind)}" for kind in KINDS)
 
 
 def data() -> str:
-    """Return a table for each kind of own data, with a row for each field."""
-    return _tables({kind: set(kind.model_fields) for kind in own_data.KINDS.values()})
+    """Return a table for each set of fields that kinds of own data share, or that one has alone."""
+    kinds = own_data.KINDS.values()
+    bases = dict.fromkeys(base for kind in kinds for base in kind.__mro__[::-1])
+    return "\n\n".join(
+        f"{_owners(base)}\n\n{_table(base)}"
+        for base in bases
+        if issubclass(base, own_data.OwnData) and _own_fields(base)
+    )
 
 
-def _fields_of(base: type) -> Mapping[str, FieldInfo]:
-    return getattr(base, "model_fields", {})
+def _owners(base: type[FrozenSpec]) -> str:
+    """Return the kinds of own data that have the fields of a class."""
+    found = [name for name, kind in own_data.KINDS.items() if issubclass(kind, base)]
+    if len(found) == len(own_data.KINDS):
+        return "**all**"
+    return ", ".join(f"**`{name}`**" for name in found)
 
 
-def _tables(kinds: Mapping[type[FrozenSpec], Set[str]]) -> str:
-    tables = (f"**`{kind.__name__}`**\n\n{_table(kind, names)}" for kind, names in kinds.items())
-    return "\n\n".join(tables)
+def _own_fields(kind: type[FrozenSpec]) -> list[str]:
+    """Return the fields that no base class has."""
+    inherited = {name for base in kind.__bases__ for name in getattr(base, "model_fields", {})}
+    return [name for name in kind.model_fields if name not in inherited]
 
 
 def _anchor(heading: str) -> str:
@@ -56,13 +66,12 @@ def _anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def _table(kind: type[FrozenSpec], names: Set[str]) -> str:
+def _table(kind: type[FrozenSpec]) -> str:
     lines = ["| field | default | meaning |", "| :-- | :-- | :-- |"]
-    described = {n: text for base in kind.__mro__[::-1] for n, text in _described(base)}
-    for name, field in kind.model_fields.items():
-        if name in names:
-            meaning = described[name].replace("|", "\\|").replace("``", "`")
-            lines.append(f"| `{name}` | {_default(field, meaning)} | {meaning} |")
+    described = dict(_described(kind))
+    for name in _own_fields(kind):
+        meaning = described[name].replace("|", "\\|").replace("``", "`")
+        lines.append(f"| `{name}` | {_default(kind.model_fields[name], meaning)} | {meaning} |")
     return "\n".join(lines)
 
 
@@ -76,7 +85,7 @@ def _default(field: FieldInfo, meaning: str) -> str:
     return "`Recipe()`" if isinstance(value, FrozenSpec) else f"`{value!r}`"
 
 
-def _described(kind: type) -> Iterator[tuple[str, str]]:
+def _described(kind: type[FrozenSpec]) -> Iterator[tuple[str, str]]:
     """Yield each field that the docstring describes, with the first sentence about it."""
     text = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")[2]
     for name, body in re.findall(r"^    (\w+): (.+(?:\n        .*)*)", text, re.MULTILINE):

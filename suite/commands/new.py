@@ -12,8 +12,7 @@ from bakeoff.suite.errors import DONE, message, unknown_name
 from bakeoff.suite.places import PACKAGE
 from bakeoff.suite.planning.loader import ALL, refuse_taken, shipped
 from bakeoff.suite.spec import SpecError
-
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+from bakeoff.suite.spec.fields import is_record_name
 
 
 def new(kind: str, name: str, copied_from: str | None = None) -> int:
@@ -42,7 +41,7 @@ def new(kind: str, name: str, copied_from: str | None = None) -> int:
 
 
 def _refuse_bad(name: str) -> None:
-    if not _NAME.fullmatch(name):
+    if not is_record_name(name):
         raise SpecError(
             f"NAME={message(name)!r} must have at most 64 lower-case letters, digits and "
             "underscores, a letter first, and no .py at the end."

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import io
 import os
-import re
 import sys
 import sysconfig
 import threading
@@ -42,12 +41,12 @@ from bakeoff.suite.planning.own_modules import (
     refuse_hidden,
 )
 from bakeoff.suite.spec import Ablation, SpecError
+from bakeoff.suite.spec.fields import is_record_name
 from bakeoff.suite.text import IN_FILE, is_path, recorded_name
 from bakeoff.suite.timeouts import import_time_limit
 
 ALL = "all"
 VALUE = Path("ABLATION")  # takes the place of the file for an ablation that has none
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _MOST_BYTES = 1 << 20  # compiling takes a hundred times as much memory
 _MOST_PRINTED = 2_000  # characters of the output of an import
 
@@ -181,7 +180,7 @@ def _own_file(path: Path, files: dict[str, Path]) -> list[LoadedAblation]:
     path = path.resolve()
     if path in files.values():
         return _entries(path, f"{NAME}.ablations.{path.stem}", ())
-    if path.suffix != ".py" or not _NAME.fullmatch(path.stem):
+    if path.suffix != ".py" or not is_record_name(path.stem):
         raise SpecError(
             f"{path}: the name of an ablation file must be that of its ablation: at most 64 "
             "lower-case letters, digits and underscores, ending in .py."

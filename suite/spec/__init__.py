@@ -20,7 +20,16 @@ from pydantic import AfterValidator, Field, model_validator
 
 from bakeoff.models.model_spec import Knob
 from bakeoff.suite.spec.fields import TUNED as TUNED
-from bakeoff.suite.spec.fields import Ascending, Count, FrozenSpec, Name, Names, Note, Text
+from bakeoff.suite.spec.fields import (
+    Ascending,
+    Count,
+    FrozenSpec,
+    Name,
+    Names,
+    Note,
+    RecordName,
+    Text,
+)
 from bakeoff.suite.spec.fields import SpecError as SpecError
 from bakeoff.suite.spec.model import Model as Model
 from bakeoff.suite.spec.model import scalar
@@ -415,7 +424,7 @@ class Ablation(FrozenSpec):
     combine: Literal["one_at_a_time", "cross", "first_with_each"] = "one_at_a_time"
     opens_with: Literal["", "attention", "positions", "filters", "words", "drawings"] = ""
     scaling_law: ScalingLaw | None = None
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")] | None = None
+    name: RecordName | None = None
 
     @property
     def own_name(self) -> str:

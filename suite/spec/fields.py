@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import reprlib
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from bakeoff.suite.errors import UsageError, message, unknown_name
 
 _PATTERNS = {  # the requirement in words, for fields with a pattern
-    ("Ablation", "name"): "it must have 1 to 64 lower-case letters, digits and underscores, and "
-    "begin with a letter",
     ("Model", "label"): "it must have 1 to 40 characters, not begin with a space, and be without "
     "the signs = , ; ( )",
     ("Scale", "gpu_model"): "it must have at most 64 letters, digits, underscores and hyphens",
@@ -103,6 +102,20 @@ def printed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+def is_record_name(name: str) -> bool:
+    """Return True if records may have the name: it is also that of files and of a module."""
+    return re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name) is not None
+
+
+def _record_name(name: str) -> str:
+    if not is_record_name(name):
+        raise ValueError(
+            "it must have 1 to 64 lower-case letters, digits and underscores, and begin with a "
+            "letter"
+        )
+    return name
+
+
 def _ascending(values: Sequence[int]) -> tuple[int, ...]:
     found = tuple(values)
     if any(first >= second for first, second in itertools.pairwise(found)):
@@ -132,5 +145,6 @@ Names = Annotated[
     Field(min_length=1, max_length=1000),
     AfterValidator(lambda names: tuple(dict.fromkeys(names))),
 ]
+RecordName = Annotated[str, AfterValidator(_record_name)]
 Count = Annotated[int, Field(ge=1, le=100_000_000)]
 Rate = Annotated[float | Literal["tuned"], BeforeValidator(_rate)]

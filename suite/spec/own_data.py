@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from bakeoff.suite.errors import unknown_name
 from bakeoff.suite.schema.task_names import data_call, data_label, is_own_data, task_label
-from bakeoff.suite.spec.fields import FrozenSpec, SpecError, printed
+from bakeoff.suite.spec.fields import FrozenSpec, RecordName, SpecError, printed
 
 Symbols = Literal["words", "characters", "bytes", "subwords"]
 _FilePath = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(printed)]
@@ -27,7 +27,6 @@ _Columns = Annotated[
     AfterValidator(lambda names: tuple(dict.fromkeys(names))),
 ]
 _Vocabulary = Annotated[int, Field(ge=16, le=65_536)]
-_NAME = r"^[a-z][a-z0-9_]{0,63}$"
 
 
 class OwnData(FrozenSpec):
@@ -41,7 +40,7 @@ class OwnData(FrozenSpec):
     """
 
     path: _FilePath
-    name: Annotated[str, Field(pattern=_NAME)] | None = None
+    name: RecordName | None = None
 
     def __init__(self, path: object, **fields: Any) -> None:
         super().__init__(**{"path": str(path) if isinstance(path, PurePath) else path, **fields})
@@ -74,7 +73,8 @@ class TextFile(OwnData):
     """A text whose next symbol is predicted; the task of a language model.
 
     The first 80 % of the text are for training, the next 10 % for validation, the last 10 % for
-    the test.
+    the test. At most the first 65,536 symbols of the validation part and the first 131,072 of the
+    test part are scored.
 
     Attributes:
         symbols: The unit that is predicted: ``characters``, ``bytes``, or ``subwords``, which are
@@ -84,6 +84,19 @@ class TextFile(OwnData):
 
     symbols: Literal["characters", "bytes", "subwords"] = "characters"
     vocabulary: _Vocabulary = 4_000
+
+
+class _TableFile(OwnData):
+    """A file of CSV (``.csv``, ``.tsv``), Parquet (``.parquet``) or JSON lines (``.jsonl``).
+
+    Attributes:
+        separator: The character between the columns of a CSV file; by default a tab in ``.tsv``
+            and a comma in others.
+        encoding: The encoding of a CSV file or of JSON lines.
+    """
+
+    separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
+    encoding: Annotated[str, Field(min_length=1, max_length=32)] = "utf-8"
 
 
 class _Rows(OwnData):
@@ -133,19 +146,11 @@ def _refuse_repeated(kind: str, *names: str | None) -> None:
             raise ValueError(f"the {kind} {name!r} has two parts")
 
 
-class Table(_Rows):
+class Table(_Rows, _TableFile):
     """A table with a text or numbers, and a class or a number to predict, in each row.
 
     The file is CSV (``.csv``, ``.tsv``), Parquet (``.parquet``) or JSON lines (``.jsonl``).
-
-    Attributes:
-        separator: The character between the columns of a CSV file; by default a tab in ``.tsv``
-            and a comma in others.
-        encoding: The encoding of a CSV file or of JSON lines.
     """
-
-    separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
-    encoding: Annotated[str, Field(min_length=1, max_length=32)] = "utf-8"
 
 
 class SavedDataset(_Rows):
@@ -157,7 +162,7 @@ class SavedDataset(_Rows):
     """
 
 
-class Pairs(OwnData):
+class Pairs(_TableFile):
     """Pairs of sentences to translate, one pair in each row of a CSV, TSV, Parquet or JSON file.
 
     The subwords are learnt from the first 100,000 training pairs. Models are scored on 500 pairs of
@@ -169,16 +174,12 @@ class Pairs(OwnData):
         split: The column that says for each row ``train``, ``validation`` or ``test``; by default
             by a hash of the source, as for `Table`.
         vocabulary: The number of subwords of both languages together.
-        separator: Like that of `Table`.
-        encoding: Like that of `Table`.
     """
 
     source: _Column
     target: _Column
     split: _Column | None = None
     vocabulary: _Vocabulary = 4_000
-    separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
-    encoding: Annotated[str, Field(min_length=1, max_length=32)] = "utf-8"
 
     @model_validator(mode="after")
     def _has_different_columns(self) -> Pairs:

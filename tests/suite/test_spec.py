@@ -292,7 +292,7 @@ def test_every_pattern_of_a_field_is_explained_in_words() -> None:
         if any(getattr(each, "pattern", None) for each in metadata_of(field))
     }
     assert patterned <= _PATTERNS.keys()
-    assert ("Ablation", "name") in patterned
+    assert ("Model", "label") in patterned
 
 
 def metadata_of(field: FieldInfo) -> list[object]:

@@ -34,7 +34,7 @@ from bakeoff.suite.tasks.own.labelled import (
     write_splits,
 )
 from bakeoff.suite.tasks.own.reading import TRAINING, split_by_hash
-from bakeoff.suite.tasks.own.split_names import SPLITS, refuse_few, shares
+from bakeoff.suite.tasks.own.split_names import SPLITS, counts_of, refuse_few, shares
 from bakeoff.suite.tasks.task import UNSCORED, Task, TaskError
 
 _SIDES = (4, 512)  # rows and columns of an image, the least and the most
@@ -140,7 +140,7 @@ class ArraysReader(Reader):
         kind, asks_for = _kind_of(inputs), _answer_of(inputs, targets)
         splits = _splits(inputs, given)
         facts: dict[str, Any] = {"kind": kind, "asks_for": asks_for}
-        counts = np.bincount(splits, minlength=len(SPLITS)).tolist()
+        counts = counts_of(splits)
         refuse_few(path, counts, "examples")
         answers, about = _answers(targets, asks_for, splits, facts)
         shown = _shown(inputs, kind, splits, facts, unpacked)

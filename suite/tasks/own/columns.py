@@ -389,7 +389,8 @@ def numbers_of(path: Path, name: str, part: Part) -> tuple[NDArray[np.float64], 
     if is_large.any():
         raise TaskError(
             f"{path}: the column {name!r} is infinite or beyond {LARGEST:g} in "
-            f"{part.place(int(is_large.argmax()))}; scale it down"
+            f"{part.place(int(is_large.argmax()))}; remove such rows, or "
+            "scale the column"
         )
     return found, is_missing
 

@@ -41,7 +41,6 @@ _READERS: Mapping[str, str] = {
     "ImageFolder": "bakeoff.suite.tasks.own.image_folder:ImageFolderReader",
 }
 _FACTS = "facts.json"
-_BYTES_AT_ONCE = 1 << 20
 
 
 class Located(NamedTuple):

@@ -19,6 +19,7 @@ from bakeoff.suite.errors import one_line
 from bakeoff.suite.spec.own_data import ImageFolder
 from bakeoff.suite.tasks.own.data import Prepared, Reader
 from bakeoff.suite.tasks.own.labelled import (
+    MOST_CLASSES,
     OwnImages,
     classes_in_words,
     floors_of,
@@ -37,7 +38,6 @@ from bakeoff.suite.tasks.task import TaskError
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _NOT_OF_USERS = {"thumbs.db", "desktop.ini", "__macosx"}  # besides those that begin with a dot
 _MOST_PIXELS = 89_478_485  # in an image: Pillow's limit against decompression bombs
-_MOST_CLASSES = 10_000
 _IMAGES_AT_ONCE = 256
 _WHITE = 255
 
@@ -260,9 +260,9 @@ def _content(path: Path) -> _Found:
 def _add_classes(path: Path, folders: Sequence[Path], split: int | None, found: _Found) -> None:
     if not folders:
         raise TaskError(f"{path} has no folder; it needs one folder of images for each class")
-    if len(folders) > _MOST_CLASSES:
+    if len(folders) > MOST_CLASSES:
         raise TaskError(
-            f"{path} has {len(folders):,} folders; at most {_MOST_CLASSES:,} classes are allowed"
+            f"{path} has {len(folders):,} folders; at most {MOST_CLASSES:,} classes are allowed"
         )
     for folder in folders:
         files = tuple(_images_below(folder, found, (os.path.realpath(path),)))

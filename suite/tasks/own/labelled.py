@@ -21,16 +21,18 @@ from bakeoff.suite.tasks.data_order import RandomStream
 from bakeoff.suite.tasks.metrics import MeanSquaredError, mean_of_squares
 from bakeoff.suite.tasks.own.data import Prepared
 from bakeoff.suite.tasks.own.reading import TRAINING, VALIDATION
-from bakeoff.suite.tasks.own.split_names import SPLITS, refuse_few
+from bakeoff.suite.tasks.own.split_names import SPLITS, counts_of, refuse_few
 from bakeoff.suite.tasks.task import Batch, Metric, TaskError
 
 MOST_CLASSES = 10_000
-_MOST_FITTED, _MOST_NUMBERS = 20_000, 1 << 22  # training examples that floors read, their numbers
+MOST_FITTED = 20_000  # training examples that floors read
+_MOST_NUMBERS = 1 << 22  # of these examples together
 # Numbers of an input, for floors that compare whole inputs and for those that fit a weight to each.
 _MOST_COMPARED, _MOST_WEIGHED = 3 << 12, 3 << 10
 _MOST_SCORED = {VALIDATION: 10_000}  # examples of each model's validations
 _BYTES_AT_ONCE = 1 << 22
 _SHOWN_CLASSES = 10
+_ROUNDING = 1e-12  # of a mean, relative to it
 
 Array = NDArray[Any]
 
@@ -133,8 +135,7 @@ def write_splits(to: Path, inputs: Array, targets: Array, splits: NDArray[np.uin
             found = np.lib.format.open_memmap(path, mode="w+", dtype=values.dtype, shape=shape)
             for part in parts_of(len(rows), values):
                 found[part] = values[rows[part]]
-    counts: list[int] = np.bincount(splits, minlength=len(SPLITS)).tolist()
-    return counts
+    return counts_of(splits)
 
 
 def _key(row: Array) -> int:
@@ -166,7 +167,7 @@ def refuse_bad_classes(
         splits: The split of each example.
         names: The names of the classes, for the message.
     """
-    refuse_few(path, np.bincount(splits, minlength=len(SPLITS)).tolist(), "examples")
+    refuse_few(path, counts_of(splits), "examples")
     if len(names) < 2:
         raise TaskError(f"{path} has one class, {names[0]!r}; at least two are needed")
     known = np.bincount(labels[splits == TRAINING], minlength=len(names))
@@ -179,7 +180,7 @@ def refuse_bad_classes(
         )
 
 
-def classes_in_words(labels: NDArray[np.int64], names: Sequence[object]) -> str:
+def classes_in_words(labels: NDArray[np.integer[Any]], names: Sequence[object]) -> str:
     """Return the number of classes, and the first ones with their numbers of examples."""
     counts = np.bincount(labels, minlength=len(names)).tolist()
     shown = [
@@ -223,7 +224,7 @@ def most_fitted(num_training: int, num_numbers: int) -> int | None:
 
     They read at most 20,000, with at most 4 million numbers together.
     """
-    most = max(1, min(_MOST_FITTED, _MOST_NUMBERS // num_numbers))
+    most = max(1, min(MOST_FITTED, _MOST_NUMBERS // num_numbers))
     return most if num_training > most else None
 
 
@@ -232,6 +233,14 @@ def moments(parts: Iterator[Array], axes: tuple[int, ...]) -> Mapping[str, list[
 
     The deviation of a constant is 1, so that it becomes 0 if it is standardised.
     """
+    mean, deviation = mean_and_deviation(parts, axes)
+    return {"mean": mean.tolist(), "deviation": np.where(deviation, deviation, 1.0).tolist()}
+
+
+def mean_and_deviation(
+    parts: Iterator[Array], axes: tuple[int, ...]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean and the standard deviation over axes; the deviation of a constant is 0."""
     count: int = 0
     mean: Any = 0.0
     squares: Any = 0.0
@@ -243,9 +252,6 @@ def moments(parts: Iterator[Array], axes: tuple[int, ...]) -> Mapping[str, list[
         total = count + size
         squares = squares + found.var(axis=axes) * size + difference**2 * count * size / total
         mean, count = mean + difference * size / total, total
-    deviation = np.sqrt(squares / count)
-    deviation = np.where(deviation > 0, deviation, 1.0)
-    return {
-        "mean": np.atleast_1d(mean).tolist(),
-        "deviation": np.atleast_1d(deviation).tolist(),
-    }
+    mean, deviation = np.atleast_1d(mean), np.atleast_1d(np.sqrt(squares / count))
+    is_constant = deviation <= _ROUNDING * np.abs(mean)
+    return mean, np.where(is_constant, 0.0, deviation)

@@ -29,8 +29,17 @@ from bakeoff.suite.tasks.bases.translation import (
 from bakeoff.suite.tasks.own.columns import column_parts
 from bakeoff.suite.tasks.own.data import Prepared, Reader
 from bakeoff.suite.tasks.own.growing import GrowingArray
+from bakeoff.suite.tasks.own.labelled import MOST_FITTED
 from bakeoff.suite.tasks.own.reading import TRAINING, split_by_hash
-from bakeoff.suite.tasks.own.split_names import ALLOWED, SPLITS, refuse_few, shares, split_named
+from bakeoff.suite.tasks.own.split_names import (
+    ALLOWED,
+    SPLITS,
+    counts_of,
+    refuse_few,
+    shares,
+    split_named,
+)
+from bakeoff.suite.tasks.own.symbols import facts_of, subwords_of
 from bakeoff.suite.tasks.task import Batch, TaskError
 
 _ROWS_AT_ONCE = 10_000
@@ -38,7 +47,6 @@ _LEARNT_PAIRS, _LEARNT_CHARACTERS = 100_000, 50_000_000  # subwords are learnt f
 _MOST_CHARACTERS = 20_000  # that a sentence may have
 _MOST_SYMBOLS = Translation.lengths[1] - 1  # that a sentence may have
 _MOST_SCORED: Mapping[str, int] = {"validation": 500, "test": 1_000}
-_MOST_FITTED = 20_000
 _MOST_IN_DICTIONARY = 8_192  # subwords; `word_by_word` counts all pairs of two of them
 _STEPS = (2, 5, 10, 20, 50, 100, 200, 500)  # words between the parts of the score
 _NUM_PARTS = 3
@@ -58,9 +66,7 @@ class _OwnTranslation(Translation):
         array = cls.prepared.array
         symbols, starts, sizes = array("symbols"), array("starts"), array("sizes")
         splits = {name: MappedPairs(symbols, starts, sizes, array(name)) for name in SPLITS}
-        stored = cls.prepared.facts["subwords"]
-        subwords = Subwords(stored["characters"], [(a, b) for a, b in stored["merges"]])
-        return Bitext(subwords, splits)
+        return Bitext(subwords_of(cls.prepared.facts["subwords"]), splits)
 
     def _split(self, name: str) -> ShortPairs:
         return _short(type(self), name, self.length)
@@ -167,7 +173,7 @@ class PairsReader(Reader):
         subwords = self._learnt(path, first)
         splits, keys = _written(to, chain(first, parts), subwords, problems)
         _refuse_empty(path, problems)
-        counts = np.bincount(splits, minlength=len(SPLITS)).tolist()
+        counts = counts_of(splits)
         refuse_few(path, counts, "pairs")
         for name, split in SPLITS.items():
             rows = np.flatnonzero(splits == split)
@@ -175,7 +181,7 @@ class PairsReader(Reader):
                 rows = rows[np.argsort(keys[rows], kind="stable")]
             np.save(to / f"{name}.npy", rows)
         return {
-            "subwords": {"characters": subwords.characters, "merges": subwords.merges},
+            "subwords": facts_of(subwords),
             "num_symbols": len(subwords),
             "step": _step(counted.words),
             "counts": counts,
@@ -195,7 +201,7 @@ class PairsReader(Reader):
             "output_size": size,
             "floors": tuple(floors),
             "most_words": tuple(step * part for part in range(1, _NUM_PARTS + 1)),
-            "most_fitted": _MOST_FITTED if facts["counts"][TRAINING] > _MOST_FITTED else None,
+            "most_fitted": MOST_FITTED if facts["counts"][TRAINING] > MOST_FITTED else None,
         }
 
     def _learnt(self, path: Path, parts: Sequence[_Part]) -> Subwords:

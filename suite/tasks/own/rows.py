@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -30,9 +30,23 @@ from bakeoff.suite.tasks.data_order import HELD_OUT_SEED, RandomStream, Whole
 from bakeoff.suite.tasks.own.columns import Part, numbers_of
 from bakeoff.suite.tasks.own.data import Prepared, Reader
 from bakeoff.suite.tasks.own.growing import GrowingArray
-from bakeoff.suite.tasks.own.labelled import NumberAnswers, OwnExamples
+from bakeoff.suite.tasks.own.labelled import (
+    MOST_CLASSES,
+    MOST_FITTED,
+    NumberAnswers,
+    OwnExamples,
+    classes_in_words,
+    mean_and_deviation,
+)
 from bakeoff.suite.tasks.own.reading import TEST, TRAINING, VALIDATION, digests_of, splits_of
-from bakeoff.suite.tasks.own.split_names import ALLOWED, SPLITS, refuse_few, shares, split_named
+from bakeoff.suite.tasks.own.split_names import (
+    ALLOWED,
+    SPLITS,
+    counts_of,
+    refuse_few,
+    shares,
+    split_named,
+)
 from bakeoff.suite.tasks.own.symbols import (
     MOST_CHARACTERS,
     TextSymbols,
@@ -40,15 +54,14 @@ from bakeoff.suite.tasks.own.symbols import (
     symbols_of,
 )
 from bakeoff.suite.tasks.task import Batch, TaskError
+from bakeoff.suite.text import number_of, some_of
 
-MOST_CLASSES = 10_000
 MOST_CHARACTERS_OF_A_TEXT = 100_000
 MOST_CHARACTERS_OF_A_LABEL = 200
 MOST_SCORED: Mapping[str, int] = {"validation": 10_000, "test": 25_000}
-MOST_FITTED = 20_000  # training examples that floors are fitted to
 _LEARNT_FROM, _CHARACTERS_LEARNT_FROM = 100_000, 20_000_000  # texts for a vocabulary
 _ROWS_AT_ONCE = 65_536
-_MOST_SHOWN = 10  # classes in the summary
+_MOST_SHOWN = 10  # columns in the summary
 _NAMES = {split: name for name, split in SPLITS.items()}
 
 
@@ -72,11 +85,6 @@ class OwnRows(OwnExamples):
     @abstractmethod
     def inputs_of(cls, rows: Whole) -> Any:
         """Return the inputs of these rows, for `Examples`."""
-
-    @classmethod
-    def num_test_examples(cls) -> int | None:
-        """Return the number of scored rows of the test split."""
-        return len(cls.prepared.array("test_rows"))
 
 
 class _Texts:
@@ -164,13 +172,6 @@ class OwnFeatures(OwnRows):
         """Return standardised features, `[examples, features, 1]`."""
         return _Vectors(cls.prepared, rows)
 
-    def batch_of(self, examples: Examples) -> Batch:
-        """Return the examples as a batch."""
-        return Batch(
-            inputs={"inputs": torch.from_numpy(np.asarray(examples.inputs))},
-            targets=torch.from_numpy(examples.labels.copy()),
-        )
-
 
 class OwnTextNumbers(NumberAnswers, OwnTexts):
     """A standardised number for each text."""
@@ -208,7 +209,7 @@ class RowsReader(Reader):
         prepared = Prepared(to)
         splits = rows.splits(prepared)
         facts: dict[str, Any] = {}
-        sentences = [f"{len(splits):,} rows: {shares(_counts(splits))}, {rows.how_divided}"]
+        sentences = [f"{len(splits):,} rows: {shares(counts_of(splits))}, {rows.how_divided}"]
         if rows.num_repeated:
             sentences.append(f"{rows.num_repeated:,} rows of test equal a training row")
         for part, split in SPLITS.items():
@@ -231,14 +232,16 @@ class RowsReader(Reader):
             if cut:
                 sentence += f"; {cut:,} were cut after {MOST_CHARACTERS_OF_A_TEXT:,} characters"
         else:
-            means, deviations = _moments(prepared.array("values"), training)
+            means, deviations = mean_and_deviation(
+                _chunks(prepared.array("values"), training), axes=(0,)
+            )
             constant = [n for n, each in zip(rows.inputs, deviations, strict=True) if not each]
             facts["means"] = means.tolist()
             facts["deviations"] = [each or 1.0 for each in deviations.tolist()]
-            plural = "s" if len(means) > 1 else ""
-            sentence = f"{len(means):,} standardised feature{plural}"
+            sentence = number_of(len(means), "standardised feature")
             if constant:
-                sentence += f"; the same number everywhere: {_listed(map(repr, constant))}"
+                names = some_of([*map(repr, constant)], _MOST_SHOWN, ", ")
+                sentence += f"; the same number everywhere: {names}"
         facts["summary"] = "; ".join([*sentences, sentence])
         return facts
 
@@ -378,7 +381,7 @@ class _Gathered:
             found = splits_of(digests)
             inputs = "text" if self.data.text else "features"
             self.how_divided = f"by a hash of the {inputs}"
-        refuse_few(self.path, _counts(found), "rows")
+        refuse_few(self.path, counts_of(found), "rows")
         return found
 
     def write_classes(self, prepared: Prepared, splits: NDArray[np.uint8]) -> tuple[list[str], str]:
@@ -410,9 +413,7 @@ class _Gathered:
                 codes[prepared.array(f"{part}_rows")].astype(np.int64),
             )
         classes = [names[i] for i in order]
-        counts = np.bincount(codes)
-        each = (f"{name} {count:,}" for name, count in zip(classes, counts, strict=True))
-        return classes, f"{len(classes):,} classes: {_listed(each)}"
+        return classes, classes_in_words(codes, classes)
 
     def write_targets(self, prepared: Prepared) -> str:
         """Write the standardised number of each row of each split; return a clause.
@@ -422,7 +423,7 @@ class _Gathered:
         """
         targets = np.concatenate(self._targets)
         training = prepared.array("training_rows")
-        (mean,), (deviation,) = _moments(targets[:, None], training)
+        (mean,), (deviation,) = mean_and_deviation(_chunks(targets, training), axes=(0,))
         if not deviation:
             raise TaskError(
                 f"{self.path}: the column {self.answer!r} is {mean:g} in all training rows, so "
@@ -566,30 +567,7 @@ def _first_texts(texts: _Texts, count: int) -> Iterator[str]:
             return
 
 
-def _moments(
-    values: NDArray[np.float64], rows: Whole
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and standard deviation of the columns of `values` over some rows.
-
-    The deviation of a constant is 0.
-    """
-
-    def parts() -> Iterable[NDArray[np.float64]]:
-        firsts = range(0, len(rows), _ROWS_AT_ONCE)
-        return (values[rows[first : first + _ROWS_AT_ONCE]] for first in firsts)
-
-    mean = sum(part.sum(axis=0) for part in parts()) / len(rows)
-    variance = sum(((part - mean) ** 2).sum(axis=0) for part in parts()) / len(rows)
-    is_constant = np.sqrt(variance) <= 1e-12 * np.abs(mean)  # rounding of the mean
-    return mean, np.where(is_constant, 0.0, np.sqrt(variance))
-
-
-def _counts(splits: NDArray[np.uint8]) -> list[int]:
-    counts: list[int] = np.bincount(splits, minlength=len(SPLITS)).tolist()
-    return counts
-
-
-def _listed(names: Iterable[str]) -> str:
-    """Return the first names in a row."""
-    found = list(names)
-    return ", ".join(found[:_MOST_SHOWN]) + (", ..." if len(found) > _MOST_SHOWN else "")
+def _chunks(values: NDArray[np.float64], rows: Whole) -> Iterator[NDArray[np.float64]]:
+    """Yield values of these rows, some rows at a time."""
+    firsts = range(0, len(rows), _ROWS_AT_ONCE)
+    yield from (values[rows[first : first + _ROWS_AT_ONCE]] for first in firsts)

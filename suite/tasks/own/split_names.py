@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bakeoff.suite.tasks.own.reading import TEST, TRAINING, VALIDATION
 from bakeoff.suite.tasks.task import TaskError
 
@@ -25,6 +28,12 @@ _NAMES: Mapping[str, int] = {
 def split_named(name: object) -> int | None:
     """Return the number of the split with this name, in capitals or not, or None."""
     return _NAMES.get(name.strip().lower()) if isinstance(name, str) else None
+
+
+def counts_of(splits: NDArray[np.uint8]) -> list[int]:
+    """Return the number of examples of each split."""
+    counts: list[int] = np.bincount(splits, minlength=len(SPLITS)).tolist()
+    return counts
 
 
 def refuse_few(path: Path, counts: Sequence[int], what: str) -> None:

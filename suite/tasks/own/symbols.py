@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,13 +71,11 @@ class CharacterSymbols(TextSymbols):
     def __init__(self, characters: str) -> None:
         self.characters = _SHOWN_SPECIAL + characters
         self.size = len(self.characters)
-        self._codes = _codes(characters)
+        self._codes = codes_of(characters)
 
     def encoded(self, text: bytes, length: int) -> NDArray[Any]:
         """Return the symbols of the first characters."""
-        asked = _codes(text.decode()[:length])
-        places = np.searchsorted(self._codes, asked).clip(max=len(self._codes) - 1)
-        return np.where(self._codes[places] == asked, places + _NUM_SPECIAL, UNKNOWN)
+        return coded(text.decode()[:length], self._codes, first=_NUM_SPECIAL, unknown=UNKNOWN)
 
 
 class ByteSymbols(TextSymbols):
@@ -129,8 +127,8 @@ def learnt_symbols(kind: str, num_symbols: int, texts: Iterable[str]) -> dict[st
     if kind == "characters":
         found["characters"] = "".join(sorted({character for text in texts for character in text}))
     if kind == "subwords":
-        subwords = learnt((" ".join(text.split()) for text in _first(texts)), num_symbols)
-        found |= {"characters": subwords.characters, "merges": subwords.merges}
+        some = first_characters(texts, _SUBWORDS_LEARNT_FROM)
+        found |= facts_of(learnt((" ".join(text.split()) for text in some), num_symbols))
     return found
 
 
@@ -141,14 +139,23 @@ def symbols_of(facts: Mapping[str, Any]) -> TextSymbols:
     if facts["kind"] == "characters":
         return CharacterSymbols(facts["characters"])
     if facts["kind"] == "subwords":
-        merges = [(first, second) for first, second in facts["merges"]]
-        return SubwordSymbols(Subwords(facts["characters"], merges))
+        return SubwordSymbols(subwords_of(facts))
     return ByteSymbols()
 
 
-def _first(texts: Iterable[str]) -> Iterable[str]:
+def facts_of(subwords: Subwords) -> dict[str, Any]:
+    """Return subwords as facts for JSON, from which `subwords_of` builds them."""
+    return {"characters": subwords.characters, "merges": subwords.merges}
+
+
+def subwords_of(facts: Mapping[str, Any]) -> Subwords:
+    """Return the subwords that `facts_of` has described."""
+    return Subwords(facts["characters"], [(first, second) for first, second in facts["merges"]])
+
+
+def first_characters(texts: Iterable[str], count: int) -> Iterator[str]:
     """Yield texts up to a number of characters."""
-    left = _SUBWORDS_LEARNT_FROM
+    left = count
     for text in texts:
         yield text[:left]
         left -= len(text)
@@ -156,5 +163,20 @@ def _first(texts: Iterable[str]) -> Iterable[str]:
             return
 
 
-def _codes(text: str) -> NDArray[np.uint32]:
+def coded(text: str, codes: NDArray[np.uint32], *, first: int, unknown: int) -> NDArray[np.int64]:
+    """Return the symbols of characters.
+
+    Args:
+        text: The characters.
+        codes: The code points that have a symbol, ascending.
+        first: The symbol of the first of them; those of the others follow.
+        unknown: The symbol of all other characters.
+    """
+    asked = codes_of(text)
+    places = np.searchsorted(codes, asked).clip(max=len(codes) - 1)
+    return np.where(codes[places] == asked, places + first, unknown)
+
+
+def codes_of(text: str) -> NDArray[np.uint32]:
+    """Return the code points of a text."""
     return np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype=np.uint32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +15,15 @@ from bakeoff.suite.tasks.bases.subwords import Subwords, learnt
 from bakeoff.suite.tasks.bases.text_windows import BYTES_AS_TEXT, Corpus, TextWindows
 from bakeoff.suite.tasks.metrics import Bits
 from bakeoff.suite.tasks.own.data import Prepared, Reader
+from bakeoff.suite.tasks.own.growing import GrowingArray
 from bakeoff.suite.tasks.own.reading import text_parts
+from bakeoff.suite.tasks.own.symbols import (
+    coded,
+    codes_of,
+    facts_of,
+    first_characters,
+    subwords_of,
+)
 from bakeoff.suite.tasks.task import Split, TaskError
 
 _TRAINING, _VALIDATION = 0.8, 0.1  # shares of the text, in this order; the rest is the test part
@@ -53,7 +61,7 @@ class _OwnSubwords(_OwnText):
     @cache
     def subwords(cls) -> Subwords:
         """Return the subwords."""
-        return _subwords_of(cls.prepared.facts)
+        return subwords_of(cls.prepared.facts["subwords"])
 
     def text(self, tokens: Any) -> str:
         """Return the text of the subwords."""
@@ -86,12 +94,11 @@ class TextFileReader(Reader):
             if kind == "characters":
                 known = _characters(path, first)
                 facts["characters"] = _SHOWN_UNKNOWN + known
-                _written(to, _coded(path, known), num_symbols)
+                _written(to, _in_characters(path, known))
             else:
-                facts["subwords"] = _learnt(path, min(first, _LEARNT_FROM), self.data.vocabulary)
-                parts = list(_in_subwords(path, _subwords_of(facts)))
-                num_symbols = sum(map(len, parts))
-                _written(to, iter(parts), num_symbols)
+                subwords = _learnt(path, min(first, _LEARNT_FROM), self.data.vocabulary)
+                facts["subwords"] = facts_of(subwords)
+                num_symbols = _written(to, _in_subwords(path, subwords))
                 _refuse_short(path, num_symbols, kind)
         first, second = facts["cuts"] = _cuts(num_symbols)
         rest = num_symbols - second
@@ -115,7 +122,7 @@ class TextFileReader(Reader):
         if self.data.symbols == "bytes":
             return {**found, "characters": BYTES_AS_TEXT}
         if self.data.symbols == "subwords":
-            size = len(_subwords_of(facts))
+            size = len(subwords_of(facts["subwords"]))
             return {**found, "base": _OwnSubwords, "input_size": size, "output_size": size} | {
                 "characters": ""
             }
@@ -140,66 +147,43 @@ def _cuts(num_symbols: int) -> list[int]:
     return [int(num_symbols * _TRAINING), int(num_symbols * (_TRAINING + _VALIDATION))]
 
 
-def _codes(text: str) -> NDArray[np.uint32]:
-    return np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype=np.uint32)
-
-
 def _characters(path: Path, num_training: int) -> str:
     """Return the characters of the training part, in the order of their code points."""
     known = np.zeros(0, np.uint32)
-    for part in _first(path, num_training):
-        known = np.union1d(known, _codes(part))
+    for part in first_characters(text_parts(path), num_training):
+        known = np.union1d(known, codes_of(part))
     if len(known) > _MOST_CHARACTERS:
         raise TaskError(f"{path} has {len(known):,} different characters; use symbols='subwords'")
     return known.astype("<u4").tobytes().decode("utf-32-le")
 
 
-def _coded(path: Path, known: str) -> Iterator[NDArray[np.uint16]]:
+def _in_characters(path: Path, known: str) -> Iterator[NDArray[np.int64]]:
     """Yield the symbols of a text: 0 for an unknown character, else its number from 1 on."""
-    codes = _codes(known)
+    codes = codes_of(known)
     for part in text_parts(path):
-        asked = _codes(part)
-        places = np.searchsorted(codes, asked).clip(max=len(codes) - 1)
-        yield np.where(codes[places] == asked, places + 1, 0).astype(np.uint16)
+        yield coded(part, codes, first=1, unknown=0)
 
 
-def _written(to: Path, parts: Iterator[NDArray[np.uint16]], size: int) -> None:
-    """Write parts into one array, which need not fit into memory."""
-    path = to / "symbols.npy"
-    found = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint16, shape=(size,))
-    first = 0
-    for part in parts:
-        found[first : first + len(part)] = part
-        first += len(part)
+def _written(to: Path, parts: Iterable[NDArray[np.int64]]) -> int:
+    """Write the symbols of all parts, and return their number."""
+    with GrowingArray(to / "symbols.npy", np.uint16) as array:
+        for part in parts:
+            array.append(part)
+    return len(array)
 
 
-def _learnt(path: Path, num_characters: int, num_symbols: int) -> dict[str, Any]:
-    """Return the characters and merges of subwords, learnt from the first characters of a text."""
-    text = "".join(_first(path, num_characters))
-    found = learnt((" ".join(line.split()) for line in text.splitlines()), num_symbols)
-    return {"characters": found.characters, "merges": found.merges}
+def _learnt(path: Path, num_characters: int, num_symbols: int) -> Subwords:
+    """Return subwords that are learnt from the first characters of a text."""
+    text = "".join(first_characters(text_parts(path), num_characters))
+    return learnt((" ".join(line.split()) for line in text.splitlines()), num_symbols)
 
 
-def _first(path: Path, num_characters: int) -> Iterator[str]:
-    left = num_characters
-    for part in text_parts(path):
-        yield part[:left]
-        left -= len(part)
-        if left <= 0:
-            return
-
-
-def _subwords_of(facts: Mapping[str, Any]) -> Subwords:
-    stored = facts["subwords"]
-    return Subwords(stored["characters"], [(a, b) for a, b in stored["merges"]])
-
-
-def _in_subwords(path: Path, subwords: Subwords) -> Iterator[NDArray[np.uint16]]:
+def _in_subwords(path: Path, subwords: Subwords) -> Iterator[NDArray[np.int64]]:
     """Yield the subwords of a text; a line is not divided between two parts."""
     rest = ""
     for part in text_parts(path):
         head, line_end, rest_of_part = (rest + part).rpartition("\n")
         rest = rest_of_part
         if line_end:
-            yield np.array(subwords.encoded(" ".join(head.split())), dtype=np.uint16)
-    yield np.array(subwords.encoded(" ".join(rest.split())), dtype=np.uint16)
+            yield np.array(subwords.encoded(" ".join(head.split())), dtype=np.int64)
+    yield np.array(subwords.encoded(" ".join(rest.split())), dtype=np.int64)

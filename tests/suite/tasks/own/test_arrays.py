@@ -210,7 +210,7 @@ def test_floors_find_what_is_linear(tmp_path: Path) -> None:
 
 
 def test_floors_of_many_examples_read_some(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labelled, "_MOST_FITTED", 50)
+    monkeypatch.setattr(labelled, "MOST_FITTED", 50)
     path = saved(tmp_path, {"inputs": VECTORS, "targets": (VECTORS[:, 0, 0] > 3).astype(int)})
     task = build_task(spelled(path), 9)
     assert task.most_fitted == 50

@@ -236,7 +236,7 @@ BROKEN: Mapping[str, tuple[str, str | bytes, Mapping[str, Any], str]] = {
         "t.csv",
         NUMBER_HEADER + FINE_NUMBERS + "1,-inf,y\n",
         NUMBERS,
-        "{path}: the column 'b' is infinite or beyond 1e+30 in row 121; scale it down",
+        "{path}: the column 'b' is infinite or beyond 1e+30 in row 121; remove such rows, or scale",
     ),
     "beyond a float": (
         "t.csv",
