@@ -26,13 +26,13 @@ from bakeoff.suite.tasks.task import Batch, Metric, TaskError
 
 MOST_CLASSES = 10_000
 MOST_FITTED = 20_000  # training examples that floors read
-_MOST_NUMBERS = 1 << 22  # of these examples together
+_MOST_NUMBERS = 1 << 22  # numbers that these examples may have together
 # Numbers of an input, for floors that compare whole inputs and for those that fit a weight to each.
 _MOST_COMPARED, _MOST_WEIGHED = 3 << 12, 3 << 10
 _MOST_SCORED = {VALIDATION: 10_000}  # examples of each model's validations
 _BYTES_AT_ONCE = 1 << 22
 _SHOWN_CLASSES = 10
-_ROUNDING = 1e-12  # of a mean, relative to it
+_ROUNDING = 1e-12  # relative to a mean; a smaller deviation is rounding
 
 Array = NDArray[Any]
 
