@@ -8,7 +8,6 @@ is not imported again, and nothing is unpickled. The other process executes `sub
 from __future__ import annotations
 
 import os
-import select
 import selectors
 import signal
 import tempfile
@@ -134,15 +133,15 @@ def _let_it_save(process: _Process, trial: Trial, checkpoints: Checkpoints | Non
     if checkpoints is None:
         return
     stopping.ask(checkpoints.folder)
-    running = [trial.trial_id]
-    for _ in stopping.moments_to_wait(
-        checkpoints.folder, lambda: running if process.exit_code() is None else []
-    ):
-        if not select.select([process.stdout], [], [], _POLL_SECONDS)[0]:
-            continue
-        # The output has ended, so the process is about to end.
-        if not os.read(process.stdout.fileno(), _BYTES_PER_READ):
-            time.sleep(0.01)
+    running, pipe = [trial.trial_id], process.stdout.fileno()
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        for _ in stopping.moments_to_wait(
+            checkpoints.folder, lambda: running if process.exit_code() is None else []
+        ):
+            # At the end of its output, the process is about to end.
+            if selector.select(_POLL_SECONDS) and not os.read(pipe, _BYTES_PER_READ):
+                time.sleep(0.01)
 
 
 def _ask(process: _Process, request: TrialRequest) -> None:

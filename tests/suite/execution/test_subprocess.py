@@ -6,6 +6,7 @@ See sweep/test_deadline.py for the processes left by one that is ended from outs
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 import torch
 
 from bakeoff.suite.errors import INTERRUPTED
-from bakeoff.suite.events import Event, Finished, Progressed, Remarked, Started
+from bakeoff.suite.events import Checkpoints, Event, Finished, Progressed, Remarked, Started
 from bakeoff.suite.execution import fork_server
 from bakeoff.suite.execution import subprocess as trial_subprocess
 from bakeoff.suite.execution.subprocess import environment_of, run_in_subprocess
@@ -282,6 +283,32 @@ def test_a_process_that_died_before_the_limit_is_no_time_out_however_late_it_is_
     result = ended(list(run_in_subprocess(trial(work, "fresh_mixers:Prints"), Resources(), 2.0)))
     assert result.status is Status.CRASHED, result.reason
     assert "exit code 3" in result.reason
+
+
+@pytest.fixture
+def many_open_files() -> Iterator[None]:
+    """Open files until the numbers below 1,024, which `select.select` accepts, are taken."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
+    opened = [os.open(os.devnull, os.O_RDONLY)]
+    while opened[-1] < 1100:
+        opened.append(os.dup(opened[0]))
+    yield
+    for number in opened:
+        os.close(number)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_a_trial_is_ended_early_by_a_program_with_many_open_files(
+    work: Workplace, tmp_path: Path, many_open_files: None
+) -> None:
+    """Check that an ended sweep waits for checkpoints in a program with 1,100 open files."""
+    wanted = trial(work, "fresh_mixers:Prints")
+    events = run_in_subprocess(
+        wanted, Resources(), checkpoints=Checkpoints(folder=tmp_path), code=code_in(work.path)
+    )
+    assert isinstance(next(events), Started)
+    events.close()
 
 
 @pytest.fixture(scope="module")
