@@ -68,7 +68,7 @@ ABLATION = Ablation(
             seeds=3,
             num_evaluations=2,
             precision="bf16",
-            gpus=0.125,
+            gpus=1.0,
         ),
     },
 )

@@ -61,7 +61,7 @@ ABLATION = Ablation(
             batch=64,
             warmup_steps=400,
             precision="bf16",
-            gpus=0.125,
+            gpus=1.0,
         ),
     },
 )

@@ -65,7 +65,7 @@ ABLATION = Ablation(
             batch=64,
             warmup_steps=400,
             precision="bf16",
-            gpus=0.125,
+            gpus=1.0,
         ),
         "paper": Scale(
             dim=512, depth=6, length=512, steps=100_000, batch=128, warmup_steps=4_000, gpus=1.0

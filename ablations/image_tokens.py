@@ -61,7 +61,7 @@ ABLATION = Ablation(
             pretraining_steps=5_000,
             pretraining_learning_rate=0.002,
             precision="bf16",
-            gpus=0.125,
+            gpus=1.0,
         ),
     },
 )

@@ -70,7 +70,7 @@ ABLATION = Ablation(
             num_evaluations=1,
             seeds=2,
             precision="bf16",
-            gpus=0.125,
+            gpus=1.0,
         ),
         "paper": Scale(
             dim=512,

@@ -101,7 +101,7 @@ ABLATION = Ablation(
             seeds=3,
             lengths=[1024, 2048, 4096, 8192],
             precision="bf16",
-            gpus=0.125,
+            gpus=1.0,
         ),
         "paper": Scale(
             dim=512,

@@ -97,7 +97,7 @@ ABLATION = Ablation(
             warmup_steps=400,
             lengths=[1024, 4096],
             precision="bf16",
-            gpus=0.125,
+            gpus=1.0,
         ),
         "paper": Scale(
             tasks=["listops", "imdb", "retrieval", "fashion_mnist_pixels", "pathfinder"],

@@ -84,7 +84,7 @@ ABLATION = Ablation(
             num_training_examples=1_000,
             start="definitions_masked",
             precision="bf16",
-            gpus=0.125,
+            gpus=1.0,
         ),
     },
 )

@@ -91,7 +91,7 @@ ABLATION = Ablation(
             warmup_steps=300,
             seeds=3,
             precision="bf16",
-            gpus=0.125,
+            gpus=1.0,
         ),
         "paper": Scale(
             dim=64, depth=2, length=256, steps=50_000, batch=256, warmup_steps=4_000, gpus=1.0

@@ -65,7 +65,7 @@ ABLATION = Ablation(
             batch=256,
             warmup_steps=800,
             precision="bf16",
-            gpus=0.125,
+            gpus=1.0,
         ),
     },
 )

@@ -70,7 +70,7 @@ ABLATION = Ablation(
             num_evaluations=2,
             seeds=3,
             precision="bf16",
-            gpus=0.125,
+            gpus=1.0,
         ),
     },
 )

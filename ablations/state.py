@@ -107,7 +107,7 @@ ABLATION = Ablation(
             batch=128,
             warmup_steps=400,
             precision="bf16",
-            gpus=0.125,
+            gpus=1.0,
         ),
     },
 )

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from bakeoff.suite.commands.sweep_history import seconds_by_finished_trials
 from bakeoff.suite.journal.journal import Journal
 from bakeoff.suite.journal.plans import parent_cells
-from bakeoff.suite.journal.sqlite_schema import journal_in
+from bakeoff.suite.journal.sqlite_schema import End, journal_in
 from bakeoff.suite.planning.cost_model import planned_work
 from bakeoff.suite.planning.gpu_specs import GpuSpec, gpu_spec
 from bakeoff.suite.planning.plan import plans_of
@@ -31,7 +32,7 @@ from bakeoff.suite.schema import (
 )
 from bakeoff.suite.schema.old_labels import named_values
 from bakeoff.suite.schema.task_names import is_own_data
-from bakeoff.suite.sweep.pending import is_done
+from bakeoff.suite.sweep.pending import is_done, seconds_of_past
 from bakeoff.suite.tasks.data_files import is_absent
 from bakeoff.suite.tasks.own.data import described
 from bakeoff.suite.tasks.registry import task_class
@@ -75,6 +76,7 @@ def show(
         UsageError: For an unknown card, an invalid price, and in the cases of `Asked.plans`.
     """
     on, stated = gpu_spec(card), price_in(price)
+    ends = [] if card else _ends(out)
     plans = asked.plans()
     states = {p.key: trial_states(p, out) for p in plans}
     if as_json:
@@ -82,12 +84,32 @@ def show(
         return
     for p in plans:
         said = (*remarks_on([p]), _power(p, out), _share(p, out, on))
-        _show_plan(p, states[p.key], said, on, stated)
+        measured = seconds_by_finished_trials(p, seconds_of_past([p], ends))
+        _show_plan(p, states[p.key], said, _Costs(on, stated, measured))
 
 
-def _show_plan(
-    p: Plan, states: Sequence[TrialState], said: Sequence[str], card: GpuSpec, price: Price | None
-) -> None:
+class _Costs(NamedTuple):
+    """What the time of a plan and its price are estimated from.
+
+    Attributes:
+        card: The GPU.
+        price: The price of an hour, or None.
+        measured: trial_id -> seconds that follow from trials which have run here.
+    """
+
+    card: GpuSpec
+    price: Price | None
+    measured: Mapping[str, float]
+
+
+def _ends(out: Path) -> list[End]:
+    if not os.path.isfile(journal_in(out)):
+        return []
+    with Journal(journal_in(out), read_only=True) as journal:
+        return journal.ends()
+
+
+def _show_plan(p: Plan, states: Sequence[TrialState], said: Sequence[str], costs: _Costs) -> None:
     print_line(f"{p.about.ablation}, {p.about.scale}: {p.about.question}")
     lines = _lines(states)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
@@ -97,7 +119,7 @@ def _show_plan(
     for sentence in filter(None, (*_own_data(p), *said, *_missing_data(p))):
         print_line(f"  {sentence}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
-    print_line(f"{number_of(len(states), 'trial')}: {counts}; {_left(p, states, card, price)}")
+    print_line(f"{number_of(len(states), 'trial')}: {counts}; {_left(p, states, costs)}")
     print()
 
 
@@ -115,40 +137,41 @@ def _missing_data(p: Plan) -> Iterator[str]:
         yield f"the data set {name} is not downloaded yet; run `bakeoff data fetch {name}`"
 
 
-def _left(p: Plan, states: Sequence[TrialState], card: GpuSpec, price: Price | None) -> str:
+def _left(p: Plan, states: Sequence[TrialState], costs: _Costs) -> str:
     """Return the estimated time of the remaining trials on this machine, and its cost."""
     to_run = {s.trial_id for s in states if s.state in ("missing", "failed")}
     trials = [trial for trial in p.trials if trial.trial_id in to_run]
     if not trials:
         return "nothing to run"
-    gpus = p.resources.num_gpus
+    gpus, (card, price, _) = p.resources.num_gpus, costs
     cards = math.ceil(gpus * max(trial.num_workers for trial in trials)) if gpus >= 1 else 1
     num, what = (cards, card.title) if gpus else (num_cpus(), _CORES)
     if 0 < gpus <= 0.5:
         what += f", of which {int(1 / gpus)} trainings share one"
-    seconds = _seconds(p, trials, card)
+    seconds = _seconds(p, trials, costs)
     taken = in_words(seconds)
     if price:
         taken += f" and {in_money(price.amount * num * seconds / 3600, price.currency)}"
     if what == _CORES and num == 1:
         what = what.replace("cores", "core")
-    return f"estimate: about {taken} to run on {num} {what}{_of_parents(p, trials, card)}"
+    return f"estimate: about {taken} to run on {num} {what}{_of_parents(p, trials, costs)}"
 
 
-def _of_parents(p: Plan, trials: Sequence[Trial], card: GpuSpec) -> str:
+def _of_parents(p: Plan, trials: Sequence[Trial], costs: _Costs) -> str:
     """Return the times of parts, as `` (pre-training: about 2 min)``; empty without any."""
     part_of = {cell.trial_id: cell.variant for cell in parent_cells(p)}
     part_of |= {t.trial_id: SEARCH for t in trials if t.probe == LEARNING_RATE}
     parts = dict.fromkeys(part_of[t.trial_id] for t in trials if t.trial_id in part_of)
-    to_start, times = _seconds(p, (), card), []
+    to_start, times = _seconds(p, (), costs), []
     for part in parts:
-        own = _seconds(p, [t for t in trials if part_of.get(t.trial_id) == part], card)
+        own = _seconds(p, [t for t in trials if part_of.get(t.trial_id) == part], costs)
         times.append(f"{part}: about {in_words(own - to_start)}")
     return f" ({'; '.join(times)})" if times else ""
 
 
-def _seconds(p: Plan, trials: Sequence[Trial], card: GpuSpec) -> float:
-    return planned_work(trials, p.resources, card.flops_per_second).seconds(num_cpus())
+def _seconds(p: Plan, trials: Sequence[Trial], costs: _Costs) -> float:
+    rates = costs.card.flops_per_second
+    return planned_work(trials, p.resources, rates, costs.measured).seconds(num_cpus())
 
 
 def _lines(states: Sequence[TrialState]) -> list[tuple[str, ...]]:
@@ -230,8 +253,11 @@ def _power(plan: Plan, out: Path) -> str:
 
 
 def _share(plan: Plan, out: Path, card: GpuSpec) -> str:
-    """Return the GPU memory that trainings used, and a sufficient share; empty before the first."""
-    if not plan.resources.num_gpus or not os.path.isfile(journal_in(out)):
+    """Return the GPU memory that trainings used, and the least share that holds one.
+
+    Empty if the trainings do not share a GPU, or before the first one has run.
+    """
+    if not plan.resources.is_shared or not os.path.isfile(journal_in(out)):
         return ""
     with Journal(journal_in(out), read_only=True) as journal:
         taken = journal.gpu_bytes()

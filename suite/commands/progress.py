@@ -15,12 +15,12 @@ from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from bakeoff.suite.commands.sweep_history import PACKED, Estimates, History, time_left
+from bakeoff.suite.commands.sweep_history import Estimates, History, all_kinds_of, time_left
 from bakeoff.suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
 from bakeoff.suite.journal.plans import Listed, listed
 from bakeoff.suite.journal.sqlite_schema import End
 from bakeoff.suite.journal.status_message import STATUS_LINES, SweepStatus, line_of
-from bakeoff.suite.planning.cost_model import kinds_of, seconds_of
+from bakeoff.suite.planning.cost_model import seconds_of
 from bakeoff.suite.schema import (
     CONTROLS,
     FAILURES,
@@ -204,7 +204,7 @@ def _estimates(plans: Sequence[Plan], missing: Pending) -> Estimates:
     layers = enumerate(topological_layers(missing.packed))
     return Estimates(
         work={trial.trial_id: seconds_of(trial, asked) for trial, asked in works},
-        kinds={t.trial_id: (*kinds_of(t), *([] if t.is_timing else [PACKED])) for t, _ in works},
+        kinds={trial.trial_id: all_kinds_of(trial) for trial, _ in works},
         layers={trial.trial_id: layer for layer, some in layers for trial, _ in some},
         past=missing.past,
         num_places=missing.num_places,

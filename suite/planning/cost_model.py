@@ -1,7 +1,8 @@
 """Estimate the wall time of trials from the FLOPs of their models.
 
-The rates are rough figures for one CPU core and for a GPU. A run corrects them with the trials that
-have finished (`bakeoff.suite.commands.sweep_history`), so that only the ratios matter there.
+On a CPU the rates are rough figures for one core; on a GPU they were measured, see `gpu_steps`. A
+run corrects them with the trials that have finished (`bakeoff.suite.commands.sweep_history`), so
+that only the ratios matter there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from bakeoff.models import ModelSpec, architecture_class, build_shapes, mixer_cl
 from bakeoff.models.registry import mixer_pattern
 from bakeoff.suite.floors.registry import FLOORS
 from bakeoff.suite.planning.gpu_specs import H100
+from bakeoff.suite.planning.gpu_steps import step_seconds
 from bakeoff.suite.planning.loader import tried
 from bakeoff.suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, has_formula, lengths_of
 from bakeoff.suite.probes.probe import probe as probe_named
@@ -25,11 +27,14 @@ from bakeoff.suite.tasks.registry import task_class
 from bakeoff.suite.training.adversarial import passes_per_step
 
 _FLOPS_PER_SECOND_OF_A_CPU = 4.5e10
-_SHARE_OF_A_GPU = 0.15  # share of its peak rate; a guess for models of width 256
-# Overhead that the FLOPs do not cover, on (a CPU, a GPU): per training step (Python, the optimizer,
-# the data), and per token in each block that processes tokens sequentially.
-_SECONDS_PER_STEP = (4e-3, 1e-3)
-_SECONDS_PER_TOKEN = (1e-4, 1.5e-5)
+_SHARE_OF_A_GPU = 0.1  # share of its peak rate when a trained model is examined
+# How many times as fast eight trainings run side by side on one GPU as one after the other:
+# measured with models of width 256, see docs/gpu/README.md.
+_GAIN_OF_SHARING = 1.07
+# Overhead on a CPU that the FLOPs do not cover: per training step (Python, optimizer, data), and
+# per token in each block that processes tokens sequentially.
+_SECONDS_PER_STEP = 4e-3
+_SECONDS_PER_TOKEN = 1e-4
 _SECONDS_PER_CALL = 2e-3  # overhead of a forward pass in decoding or acting
 _EVALUATION_SHARE = 0.3  # share of the training time
 _TRAININGS_PER_SEARCH = 8  # usually four rates with two seeds; see probes/learning_rate.py
@@ -38,6 +43,7 @@ _STEPS_PER_TIMING = 11  # with several workers; see probes/data_parallel.py
 _SECONDS_PER_TIMING_RUN, _ROUNDS_PER_TIMING_RUN = 5.0, 12  # minimum; see timing/stopping.py
 _SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
 _SECONDS_TO_START_A_PROCESS = 3.0
+SECONDS_TO_START_ON_A_GPU = 1.5  # of a training: its context, and the capture of its step
 _SECONDS_TO_START_WORKERS = 12.0
 _SECONDS_WITHOUT_TRAINING = 1.0  # to examine a trained model
 _SECONDS_OF_A_COUNT = 0.02
@@ -60,14 +66,15 @@ def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H1
         if "beam" in probe_named(trial.probe).depends_on:
             return _SECONDS_WITHOUT_TRAINING + _seconds_of_writing(trial, rate)
         return _SECONDS_WITHOUT_TRAINING if trial.trained else _SECONDS_OF_A_COUNT
-    per_step = _seconds_of_a_step(trial, resources, rate)
+    per_step = _seconds_of_a_step(trial, resources, gpu, rate)
     steps = trial.training.steps * (1 + _EVALUATION_SHARE) if trial.training else 0.0
     if trial.parallel is not None:  # a timing also measures a single worker, and profiles
         shared = steps / trial.num_workers if steps else 2 * _STEPS_PER_TIMING
         return _SECONDS_TO_START_WORKERS + shared * per_step
     if steps:
         num_trainings = _TRAININGS_PER_SEARCH if trial.probe == LEARNING_RATE else 1
-        return num_trainings * (steps * per_step + _seconds_of_acting(trial, rate))
+        to_start = SECONDS_TO_START_ON_A_GPU if resources.num_gpus else 0.0
+        return num_trainings * (to_start + steps * per_step + _seconds_of_acting(trial, rate))
     per_run = max(_SECONDS_PER_TIMING_RUN, _ROUNDS_PER_TIMING_RUN * per_step)
     return _SECONDS_TO_START_A_PROCESS + (1 + len(trial.decoding)) * per_run
 
@@ -104,18 +111,29 @@ class PlannedWork:
 
 
 def planned_work(
-    trials: Sequence[Trial], resources: Resources, gpu: Mapping[str, float] = H100
+    trials: Sequence[Trial],
+    resources: Resources,
+    gpu: Mapping[str, float] = H100,
+    measured: Mapping[str, float] | None = None,
 ) -> PlannedWork:
-    """Return the estimated work of these trials; `gpu` is as for `seconds_of`."""
+    """Return the estimated work of these trials.
+
+    Args:
+        trials: The trials.
+        resources: The resources of the plan.
+        gpu: As for `seconds_of`.
+        measured: trial_id -> seconds that follow from trials which have run, in place of the
+            estimate.
+    """
     packed, longest, alone = 0.0, 0.0, 0.0
     for trial in trials:
         asked = resources.for_trial(trial)
-        seconds = seconds_of(trial, asked, gpu)
+        seconds = (measured or {}).get(trial.trial_id) or seconds_of(trial, asked, gpu)
         if trial.is_timing:
             alone += seconds
         else:
             packed += seconds * trial.num_workers * asked.share
-            longest = max(longest, seconds_of(trial, asked.alone, gpu))
+            longest = max(longest, min(seconds, seconds_of(trial, asked.alone, gpu)))
     return PlannedWork(
         num_trials=len(trials),
         num_cpus=resources.num_cpus,
@@ -148,11 +166,29 @@ def _flops_per_second(trial: Trial, resources: Resources, gpu: Mapping[str, floa
     return _FLOPS_PER_SECOND_OF_A_CPU * resources.num_threads
 
 
-def _seconds_of_a_step(trial: Trial, resources: Resources, rate: float) -> float:
+def _seconds_of_a_step(
+    trial: Trial, resources: Resources, gpu: Mapping[str, float], rate: float
+) -> float:
+    if resources.num_gpus:
+        slower = resources.share * (_GAIN_OF_SHARING if resources.is_shared else 1.0)
+        return _seconds_on_a_gpu(trial, gpu[trial.settled_precision]) / slower
     computing = trial.batch * _flops_of_a_step(trial) / rate
     one_by_one = trial.length * sum(map(_num_recurrent_blocks, trial.subjects))
-    is_gpu = resources.num_gpus > 0
-    return computing + _SECONDS_PER_STEP[is_gpu] + _SECONDS_PER_TOKEN[is_gpu] * one_by_one
+    return computing + _SECONDS_PER_STEP + _SECONDS_PER_TOKEN * one_by_one
+
+
+def _seconds_on_a_gpu(trial: Trial, peak: float) -> float:
+    """Return the seconds of a training step of all models of the trial on a whole GPU."""
+    lengths = tuple(lengths_of(trial).items())
+    is_sampled = trial.training is not None and trial.training.scheduled_sampling > 0
+    per_step = passes_per_step(trial.training)
+
+    def seconds(spec: ModelSpec) -> float:
+        return step_seconds(spec, batch=trial.batch, forward_flops=_flops(spec, lengths), peak=peak)
+
+    total = (per_step + is_sampled / TRAINING_OVER_FORWARD) * sum(map(seconds, trial.subjects))
+    teachers = trial.teacher.subjects if trial.teacher else ()
+    return total + per_step * sum(map(seconds, teachers)) / TRAINING_OVER_FORWARD
 
 
 def _seconds_of_writing(trial: Trial, rate: float) -> float:

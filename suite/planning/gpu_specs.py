@@ -1,7 +1,7 @@
 """Peak rates and memory of GPUs, for plans made on a machine without one.
 
-The rates are the vendors' figures for dense matrices, which a product of two large matrices nearly
-reaches. A training reaches a fraction of them; see `bakeoff.suite.planning.cost_model`.
+The rates are those of products of large matrices: a share of the vendors' figures for dense
+matrices. A training reaches a fraction of them; see `bakeoff.suite.planning.gpu_steps`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,14 @@ class GpuSpec:
         return 1.0 if wanted >= 1 else 0.5 ** math.floor(-math.log2(wanted))
 
 
+# Measured on an H200: 754 to 787 of 989.5 TFLOP/s in bf16, see docs/gpu/README.md.
+_SHARE_OF_DATA_SHEET = 0.78
+
+
 def _spec(title: str, *, gib: int, float32: float, tf32: float, bf16: float) -> GpuSpec:
-    """Return a kind of GPU from its rates in TFLOPs per second."""
-    rates = {"float32": float32 * 1e12, "tf32": tf32 * 1e12, "bf16": bf16 * 1e12}
+    """Return a kind of GPU from the rates in its data sheet, in TFLOPs per second."""
+    sheet = {"float32": float32, "tf32": tf32, "bf16": bf16}
+    rates = {name: _SHARE_OF_DATA_SHEET * 1e12 * rate for name, rate in sheet.items()}
     return GpuSpec(title=title, flops_per_second=rates, memory_bytes=gib * 2**30)
 
 

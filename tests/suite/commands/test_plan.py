@@ -117,9 +117,8 @@ def _commit(
         trial_id=trial.trial_id,
         status=status,
         provenance=provenance(plan.resources),
-        seconds=1.0,
         reason=reason,
-        **more,
+        **{"seconds": 1.0} | more,
     )
     with Journal(out / "journal.db") as journal:
         journal.commit(result, journal.begin(trial.trial_id, "here"))
@@ -206,6 +205,21 @@ def test_a_card_or_a_price_that_is_none_is_refused(own: str, tmp_path: Path, as_
     for wrong in ({"card": "h10"}, {"price": "cheap"}):
         with pytest.raises(UsageError):
             show(Asked([own], "quick", 1), tmp_path, as_json=as_json, **wrong)
+
+
+def test_the_estimate_follows_the_trials_that_have_run_here(
+    own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(card: str | None = None) -> str:
+        show(Asked([own], "quick", 2), tmp_path, card=card)
+        return capsys.readouterr().out
+
+    assert " h" not in said().partition("estimate: about ")[2].partition(" to run")[0]
+    planned = plan(own, seeds=2)
+    of_quality = next(trial for trial in planned.trials if trial.probe == "quality")
+    _commit(tmp_path, planned, of_quality, Status.OK, seconds=7200.0)
+    assert " h" in said().partition("estimate: about ")[2].partition(" to run")[0]
+    assert " h" not in said("h100").partition("estimate: about ")[2].partition(" to run")[0]
 
 
 def test_once_trainings_ran_on_a_gpu_it_says_which_share_holds_one(
