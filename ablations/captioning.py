@@ -80,8 +80,8 @@ ABLATION = Ablation(
         "standard": Scale(
             dim=256,
             length=19,
-            steps=20_000,
-            batch=64,
+            steps=6_500,
+            batch=128,
             warmup_steps=400,
             precision="bf16",
             gpus=1.0,

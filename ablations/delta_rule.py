@@ -60,9 +60,9 @@ ABLATION = Ablation(
         ),
         "standard": Scale(
             dim=128,
-            depth=4,
+            depth=2,
             length=256,
-            steps=2_500,
+            steps=1_800,
             batch=64,
             warmup_steps=250,
             precision="bf16",

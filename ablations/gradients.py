@@ -59,9 +59,9 @@ ABLATION = Ablation(
         ),
         "standard": Scale(
             dim=256,
-            depth=6,
+            depth=4,
             length=256,
-            steps=4_000,
+            steps=1_700,
             batch=64,
             warmup_steps=400,
             precision="bf16",

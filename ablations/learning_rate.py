@@ -62,8 +62,8 @@ ABLATION = Ablation(
         ),
         "standard": Scale(
             dim=256,
-            depth=6,
-            length=256,
+            depth=2,
+            length=128,
             steps=1_500,
             batch=32,
             learning_rate=2e-3,

@@ -62,7 +62,7 @@ ABLATION = Ablation(
         ),
         "standard": Scale(
             dim=384,
-            depth=4,
+            depth=2,
             length=128,
             steps=4_000,
             batch=32,

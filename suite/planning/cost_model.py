@@ -43,7 +43,7 @@ _STEPS_PER_TIMING = 11  # with several workers; see probes/data_parallel.py
 _SECONDS_PER_TIMING_RUN, _ROUNDS_PER_TIMING_RUN = 5.0, 12  # minimum; see timing/stopping.py
 _SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
 _SECONDS_TO_START_A_PROCESS = 3.0
-SECONDS_TO_START_ON_A_GPU = 1.5  # of a training: its context, and the capture of its step
+_SECONDS_TO_START_ON_A_GPU, _SECONDS_TO_RECORD = 1.0, 0.6  # once in a process; for each training
 _SECONDS_TO_START_WORKERS = 12.0
 _SECONDS_WITHOUT_TRAINING = 1.0  # to examine a trained model
 _SECONDS_OF_A_COUNT = 0.02
@@ -73,8 +73,10 @@ def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H1
         return _SECONDS_TO_START_WORKERS + shared * per_step
     if steps:
         num_trainings = _TRAININGS_PER_SEARCH if trial.probe == LEARNING_RATE else 1
-        to_start = SECONDS_TO_START_ON_A_GPU if resources.num_gpus else 0.0
-        return num_trainings * (to_start + steps * per_step + _seconds_of_acting(trial, rate))
+        one = steps * per_step + _seconds_of_acting(trial, rate)
+        if resources.num_gpus:
+            return _SECONDS_TO_START_ON_A_GPU + num_trainings * (_SECONDS_TO_RECORD + one)
+        return num_trainings * one
     per_run = max(_SECONDS_PER_TIMING_RUN, _ROUNDS_PER_TIMING_RUN * per_step)
     return _SECONDS_TO_START_A_PROCESS + (1 + len(trial.decoding)) * per_run
 
@@ -184,7 +186,13 @@ def _seconds_on_a_gpu(trial: Trial, peak: float) -> float:
     per_step = passes_per_step(trial.training)
 
     def seconds(spec: ModelSpec) -> float:
-        return step_seconds(spec, batch=trial.batch, forward_flops=_flops(spec, lengths), peak=peak)
+        return step_seconds(
+            spec,
+            batch=trial.batch,
+            length=trial.length,
+            forward_flops=_flops(spec, lengths),
+            peak=peak,
+        )
 
     total = (per_step + is_sampled / TRAINING_OVER_FORWARD) * sum(map(seconds, trial.subjects))
     teachers = trial.teacher.subjects if trial.teacher else ()

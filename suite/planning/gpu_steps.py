@@ -89,6 +89,7 @@ def step_seconds(
     spec: ModelSpec,
     *,
     batch: int,
+    length: int,
     forward_flops: float,
     peak: float,
     is_compiled: bool = False,
@@ -98,18 +99,19 @@ def step_seconds(
     Args:
         spec: The model.
         batch: Number of examples.
+        length: Number of tokens of an example; some models are built for longer test sequences.
         forward_flops: FLOPs of a forward pass over one example.
         peak: FLOPs per second of large matrix products on the GPU, at the trial's precision.
         is_compiled: Whether the step is compiled before it is recorded.
     """
     rates = _COMPILED if is_compiled else _RECORDED
-    parts = _parts(spec.spelling)
+    parts = _parts(spec.spelling, length)
     of_mixers = sum(parts.flops.values())
     mixing = sum(flops / (1e12 * _TFLOPS_OF_MIXERS[name]) for name, flops in parts.flops.items())
     others = max(0.0, forward_flops - of_mixers) / (_SHARE_OF_PEAK * _MEASURED_PEAK)
     activations = parts.num_tokens * spec.dim * spec.depth * rates.per_activation
     computing = batch * (_PASSES * (mixing + others) + activations) * _MEASURED_PEAK / peak
-    one_by_one = spec.length * parts.num_recurrences * _SECONDS_PER_TOKEN
+    one_by_one = length * parts.num_recurrences * _SECONDS_PER_TOKEN
     return parts.num_tensors * rates.per_tensor + one_by_one + computing
 
 
@@ -131,7 +133,7 @@ class _Parts:
 
 
 @cache
-def _parts(spelling: str) -> _Parts:
+def _parts(spelling: str, length: int) -> _Parts:
     spec = ModelSpec.of_spelling(spelling)
     with tried() if spec.is_own else nullcontext():
         model = build_shapes(spec)
@@ -140,10 +142,11 @@ def _parts(spelling: str) -> _Parts:
     flops: dict[str, float] = {}
     for each in mixers:
         if each.name in _TFLOPS_OF_MIXERS:
-            flops[each.name] = flops.get(each.name, 0.0) + each.flops(each.max_length)
+            one = each.flops(min(each.max_length, length))
+            flops[each.name] = flops.get(each.name, 0.0) + one
     return _Parts(
         num_tensors=len(list(model.parameters())),
-        num_tokens=max([each.max_length for each in mixers], default=spec.length),
+        num_tokens=min(length, max([each.max_length for each in mixers], default=length)),
         num_recurrences=own + sum(each.family == "recurrent" for each in mixers),
         flops=flops,
     )

@@ -32,7 +32,8 @@ def seconds(trial: Trial, **settings: Any) -> float:
 
 def of_model(spec: ModelSpec, lengths: Mapping[str, int], **settings: Any) -> float:
     flops = forward_flops(spec, 1, dict(lengths))
-    return step_seconds(spec, forward_flops=flops, **{"peak": PEAK} | settings)
+    settings = {"peak": PEAK, "length": lengths["length"]} | settings
+    return step_seconds(spec, forward_flops=flops, **settings)
 
 
 @pytest.mark.parametrize(("batch", "is_compiled"), MEASURED)

@@ -18,6 +18,8 @@ from torch import Tensor
 from bakeoff.models.kernels.matrix_state import Streams, recurrent
 from bakeoff.models.registry import ARCHITECTURES, MIXERS
 from bakeoff.suite.errors import UsageError
+from bakeoff.suite.planning.cost_model import seconds_of
+from bakeoff.suite.planning.plan import plan
 from tools.gpu_visit.__main__ import PARTS
 from tools.gpu_visit.parts import ablations, gpu_tests, peers, sharing, steps, timings
 from tools.gpu_visit.results import MOST_BYTES, STOPPED, Results, Visit
@@ -166,8 +168,26 @@ def test_a_plan_of_timings_is_an_item(visit: Visit) -> None:
 
 def test_too_little_time_for_an_ablation_is_no_result(visit: Visit) -> None:
     late = dataclasses.replace(visit, end=time.time() + 5)
-    ((_, measure),) = ablations.items(late)
+    (_, measure), (_, compare) = ablations.items(late)
     assert measure().status == STOPPED
+    assert compare().status == "skipped"
+
+
+def test_an_ablation_is_compared_with_its_plan(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Check the verdict at 1.4 and 1.6 times the planned time, of the trials that ended."""
+    planned = plan("heads", scale="standard")
+    trials = [t for t in planned.trials if t.training is not None][:3]
+    expected = {t.trial_id: seconds_of(t, planned.resources.for_trial(t)) for t in trials}
+    on_gpu = dataclasses.replace(visit, device="cuda")
+    for factor, status in ((1.4, "ok"), (1.6, "failed"), (0.6, "failed")):
+        taken = {key: factor * seconds for key, seconds in expected.items()}
+        monkeypatch.setattr(ablations, "seconds_of_trials", lambda _, taken=taken: taken)
+        _, (name, measure) = ablations.items(on_gpu)
+        found = measure()
+        assert (name, found.status) == ("heads, time as planned", status)
+        assert found.text.startswith(f"{factor:.2f} times the planned ")
 
 
 def test_a_journal_comes_home_while_it_is_written(tmp_path: Path) -> None:
@@ -192,7 +212,7 @@ def test_trainings_side_by_side_are_counted(monkeypatch: pytest.MonkeyPatch, vis
     rates = {16: {1: 10.0, 2: 15.0}}
     monkeypatch.setattr(sharing, "_rates", lambda *given: rates)
     found = dict(sharing.items(visit))["time slices"]()
-    assert found.text == "width 16, steps/s of 1: 10 (1.00 x), 2: 15 (1.50 x)"
+    assert found.text == "width 16, steps/s of 1: 10 (1.00 x), 2: 15 (1.50 x): sharing pays"
 
 
 @pytest.mark.slow

@@ -14,18 +14,26 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.planning.cost_model import seconds_of
+from bakeoff.suite.planning.gpu_specs import gpu_spec
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Status
 from tools.gpu_visit.results import JOURNAL, STOPPED, Finding, Item, Visit
 from tools.gpu_visit.runner import ROOT
 
 _LEAST_SECONDS = 5  # or no trial would end
 _SECONDS_TO_STOP = 12  # for the command to start, and to write what has ended
+_MOST_TIMES_PLANNED = 1.5  # in either direction
 _DONE, _FAILED = 0, 5  # exit codes of bakeoff
 
 
 def items(visit: Visit) -> Iterator[Item]:
-    """Yield all ablations as one item, since one command orders their trials."""
+    """Yield all ablations as one item, since one command orders their trials; then their times."""
     if visit.ablations:
         yield ", ".join(visit.ablations), partial(_run, visit)
+    for name in visit.ablations:
+        yield f"{name}, time as planned", partial(_time_as_planned, visit, name)
 
 
 def _run(visit: Visit) -> Finding:
@@ -66,6 +74,38 @@ def _run(visit: Visit) -> Finding:
     last_line = (output.strip().splitlines() or [""])[-1]
     text = f"{text}; exit code {code}: {last_line}"
     return Finding(text=text, status="failed", values=counts)
+
+
+def _time_as_planned(visit: Visit, ablation: str) -> Finding:
+    """Compare the seconds of the trials that ended with those that were planned for them."""
+    scale = "smoke" if visit.is_dry else "standard"
+    planned = plan(ablation, scale=scale)
+    taken = seconds_of_trials(visit.work / JOURNAL)
+    rates = gpu_spec(None).flops_per_second
+    pairs = [
+        (taken[t.trial_id], seconds_of(t, planned.resources.for_trial(t), rates))
+        for t in planned.trials
+        if t.trial_id in taken
+    ]
+    if not pairs:
+        return Finding(text="no trial ended", status="skipped")
+    measured, expected = (sum(each) for each in zip(*pairs, strict=True))
+    ratio = measured / expected
+    is_near = visit.is_dry or 1 / _MOST_TIMES_PLANNED <= ratio <= _MOST_TIMES_PLANNED
+    values = {"seconds": measured, "planned_seconds": expected, "num_trials": len(pairs)}
+    return Finding(
+        text=f"{ratio:.2f} times the planned {expected:.0f} s (at most {_MOST_TIMES_PLANNED})",
+        status="ok" if is_near else "failed",
+        values=values,
+    )
+
+
+def seconds_of_trials(journal: Path) -> dict[str, float]:
+    """Return how long the trials that ended well took, by id."""
+    if not journal.exists():
+        return {}
+    with Journal(journal, read_only=True) as opened:
+        return {end.trial_id: end.seconds for end in opened.ends() if end.status == Status.OK}
 
 
 def counts_of(journal: Path) -> dict[str, int]:

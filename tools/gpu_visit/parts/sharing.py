@@ -25,6 +25,7 @@ from tools.gpu_visit.stopwatch import wait_for
 
 _WIDTHS, _NUMBERS, _SECONDS = (64, 256), (1, 2, 4, 8), 1.5
 _DRY_WIDTHS, _DRY_NUMBERS, _DRY_SECONDS = (16, 32), (1, 2), 0.3
+_LEAST_GAIN = 1.2  # below this, trainings one after the other are simpler
 _SECONDS_TO_BEGIN = 0.3  # until all processes have read the moment
 
 
@@ -50,6 +51,8 @@ def _shared(visit: Visit, is_by_mps: bool) -> Finding:
             f"{number}: {rate:.0f} ({rate / alone:.2f} x)" for number, rate in of_width.items()
         )
         said.append(f"width {width}, steps/s of {line}")
+        best = max(rate / alone for rate in of_width.values())
+        said[-1] += f": sharing {'pays' if best >= _LEAST_GAIN else 'does not pay'}"
     return Finding(text="; ".join(said), values={"steps_per_second": rates})
 
 
