@@ -5,6 +5,7 @@ Importing this module loads no task and no data.
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from pkgutil import resolve_name
 
 from bakeoff.suite.errors import unknown_name
@@ -123,12 +124,27 @@ def task_class(name: str) -> type[Task]:
     if ":" in name:
         return own_task(name, TASKS)
     if name not in TASKS:
-        raise TaskError(
-            unknown_name("task", name, TASKS)
-            + " Your own is written module:Class, own data as Table(...) or TextFile(...)."
-        )
+        raise TaskError(_unknown(name))
     found: type[Task] = resolve_name(TASKS[name])
     return found
+
+
+_OWN_DATA = {
+    ".csv": 'Table("{}", text=..., label=...)',
+    ".tsv": 'Table("{}", text=..., label=...) or Pairs("{}", ...)',
+    ".parquet": 'Table("{}", text=..., label=...)',
+    ".jsonl": 'Table("{}", text=..., label=...)',
+    ".txt": 'TextFile("{}")',
+    ".npz": 'Arrays("{}")',
+}
+
+
+def _unknown(name: str) -> str:
+    """Return the message for a name of no task, which may be the path of a file."""
+    if spelling := _OWN_DATA.get(PurePath(name).suffix.lower()):
+        return f"no task {name!r}. A task of a file is written {spelling.replace('{}', name)}."
+    own = "Your own is written module:Class, own data as Table(...) or TextFile(...)."
+    return f"{unknown_name('task', name, TASKS)} {own}"
 
 
 def build_task(name: str, length: int, num_training_examples: int | None = None) -> Task:

@@ -62,6 +62,7 @@ MOST_SCORED: Mapping[str, int] = {"validation": 10_000, "test": 25_000}
 _LEARNT_FROM, _CHARACTERS_LEARNT_FROM = 100_000, 20_000_000  # texts for a vocabulary
 _ROWS_AT_ONCE = 65_536
 _MOST_SHOWN = 10  # columns in the summary
+_MOST_NUMBERED_CLASSES = 20  # more labels that are numbers are probably to be predicted as numbers
 _NAMES = {split: name for name, split in SPLITS.items()}
 
 
@@ -402,10 +403,12 @@ class _Gathered:
         known = np.bincount(codes[splits == TRAINING], minlength=len(names))
         if not known.all():
             index = int(np.isin(codes, np.flatnonzero(known == 0)).argmax())
+            remedy = "remove its rows, or give a column split= that has some for training"
+            if len(names) > _MOST_NUMBERED_CLASSES and all(map(_is_number, names)):
+                remedy = f"if a number is to be predicted, write target={self.answer!r}"
             raise TaskError(
                 f"{self.path}: the label {names[order[codes[index]]]!r} of {self._place(index)} "
-                f"({_NAMES[int(splits[index])]}) occurs in no training row; remove its rows, or "
-                "give a column split= that has some for training"
+                f"({_NAMES[int(splits[index])]}) occurs in no training row; {remedy}"
             )
         for part in SPLITS:
             np.save(
@@ -460,6 +463,8 @@ class _Gathered:
             cells = cells.cast(pa.string())
         elif not pa.types.is_string(cells.type):
             remedy = "; a number to predict is target=" if name == self.data.label else ""
+            if remedy and pa.types.is_floating(cells.type):
+                remedy = "; convert classes to whole numbers, or write target= to predict a number"
             raise TaskError(
                 f"{self.path}: the column {name!r} holds values of type {cells.type}, not texts or "
                 f"whole numbers{remedy}"
@@ -538,6 +543,14 @@ class _Gathered:
             [split_named(each) or TRAINING for each in known], dtype=np.uint8
         )[indices]
         return found
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _drawn(total: int, count: int, stream: int) -> Whole:

@@ -85,6 +85,20 @@ def test_a_name_like_no_other_is_answered_with_all() -> None:
     assert all(name in str(refusal.value) for name in TASKS)
 
 
+@pytest.mark.parametrize(
+    ("file", "written"),
+    [
+        ("reviews.csv", 'Table("reviews.csv", text=..., label=...)'),
+        ("data/my.TXT", 'TextFile("data/my.TXT")'),
+        ("x.npz", 'Arrays("x.npz")'),
+    ],
+)
+def test_a_file_is_answered_with_the_class_that_reads_it(file: str, written: str) -> None:
+    with pytest.raises(TaskError) as caught:
+        task_class(file)
+    assert str(caught.value) == f"no task {file!r}. A task of a file is written {written}."
+
+
 def test_each_data_set_is_listed_once() -> None:
     sources = data_sources()
     assert len(sources) == len(set(sources)) == len({source.name for source in sources})

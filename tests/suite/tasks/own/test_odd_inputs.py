@@ -209,7 +209,8 @@ BROKEN: Mapping[str, tuple[str, str | bytes, Mapping[str, Any], str]] = {
         "t.jsonl",
         as_lines(*LINES),
         {"text": "text", "label": "b"},
-        "values of type double, not texts or whole numbers; a number to predict is target=",
+        "values of type double, not texts or whole numbers; convert classes to whole numbers, or "
+        "write target= to predict a number",
     ),
     "a thousand": (
         "t.csv",
@@ -269,6 +270,12 @@ BROKEN: Mapping[str, tuple[str, str | bytes, Mapping[str, Any], str]] = {
         "text,label,part\n" + FINE.replace("\n", ",train\n") + "a,z,test\n" * 10,
         {**TEXT, "split": "part"},
         "{path}: the label 'z' of row 121 (test) occurs in no training row; remove its rows",
+    ),
+    "a number to predict as the label": (
+        "t.csv",
+        HEADER + "".join(f"text {i},{i}.5\n" for i in range(120)),
+        TEXT,
+        "occurs in no training row; if a number is to be predicted, write target='label'",
     ),
     "a long label": ("t.csv", HEADER + FINE + "a," + "x" * 999, TEXT, "has 999 characters, as 'xx"),
     "numbers as labels": (
