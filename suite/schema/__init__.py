@@ -467,7 +467,7 @@ class Resources:
         return self.alone if is_moved else self
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Plan:
     """An ablation at one scale, expanded: the cells of its table, and the trials that fill them."""
 
@@ -477,6 +477,10 @@ class Plan:
     resources: Resources
     source_paths: tuple[str, ...] = ()  # folders from which the user's own modules are imported
     shared_module: str = ""  # that of the user's file, if its ablations have names of their own
+
+    def __repr__(self) -> str:
+        """Return a line, since the fields hold every trial."""
+        return f"<Plan of {self.about.ablation} at {self.about.scale}: {len(self.trials)} trials>"
 
     @property
     def own_module(self) -> str:

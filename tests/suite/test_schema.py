@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bakeoff.models import ModelSpec
 from bakeoff.models.model_spec import canonical_json, content_hash
+from bakeoff.suite.planning.plan import plan
 from bakeoff.suite.schema import Measurement, Provenance, Result, Status, Training, Trial
 
 MODEL = ModelSpec(
@@ -165,3 +166,7 @@ def test_a_result_recorded_before_there_were_conditions_keeps_its_hash() -> None
     others = [replace(result, provenance=place) for place in places]
     assert len({result.sha256, *(other.sha256 for other in others)}) == 3
     assert {place.environment_id for place in places} == {PROVENANCE.environment_id}
+
+
+def test_a_plan_is_printed_as_one_line() -> None:
+    assert repr(plan("heads", scale="smoke")).startswith("<Plan of heads at smoke: ")
