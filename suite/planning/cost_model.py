@@ -6,19 +6,21 @@ have finished (`bakeoff.suite.commands.sweep_history`), so that only the ratios 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
 
-from bakeoff.models import ModelSpec, architecture_class, build_shapes, mixer_class
-from bakeoff.models.registry import mixer_pattern
+from bakeoff.models import ModelSpec
 from bakeoff.suite.floors.registry import FLOORS
 from bakeoff.suite.planning.gpu_specs import H100
 from bakeoff.suite.planning.loader import tried
-from bakeoff.suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, has_formula, lengths_of
+from bakeoff.suite.probes.probe import (
+    TRAINING_OVER_FORWARD,
+    flops_of_example,
+    lengths_of,
+    num_recurrent_blocks,
+)
 from bakeoff.suite.probes.probe import probe as probe_named
 from bakeoff.suite.schema import LEARNING_RATE, Resources, Trial
 from bakeoff.suite.tasks.registry import task_class
@@ -150,7 +152,7 @@ def _flops_per_second(trial: Trial, resources: Resources, gpu: Mapping[str, floa
 
 def _seconds_of_a_step(trial: Trial, resources: Resources, rate: float) -> float:
     computing = trial.batch * _flops_of_a_step(trial) / rate
-    one_by_one = trial.length * sum(map(_num_recurrent_blocks, trial.subjects))
+    one_by_one = trial.length * sum(map(num_recurrent_blocks, trial.subjects))
     is_gpu = resources.num_gpus > 0
     return computing + _SECONDS_PER_STEP[is_gpu] + _SECONDS_PER_TOKEN[is_gpu] * one_by_one
 
@@ -175,14 +177,6 @@ def _seconds_of_acting(trial: Trial, rate: float) -> float:
     return num_actions * (_forward_flops(trial) / rate + _SECONDS_PER_CALL / trial.batch)
 
 
-def _num_recurrent_blocks(spec: ModelSpec) -> float:
-    """Return the number of blocks that process tokens sequentially."""
-    mixers = mixer_pattern(spec.mixer) if spec.mixer else ()
-    recurrent = [each for each in mixers if mixer_class(each).cost.sequential_operations == "n"]
-    own = 0 if spec.is_own else architecture_class(spec.architecture).sequential_operations(spec)
-    return own + spec.depth * len(recurrent) / max(1, len(mixers))
-
-
 def _forward_flops(trial: Trial) -> float:
     """Return the forward FLOPs of all models of the trial for one example."""
     lengths = tuple(lengths_of(trial).items())
@@ -200,22 +194,6 @@ def _flops_of_a_step(trial: Trial) -> float:
 
 
 def _flops(spec: ModelSpec, lengths: tuple[tuple[str, int], ...]) -> float:
-    """Return the forward FLOPs of one example, extrapolated from models of one and two blocks.
-
-    This avoids building a deep model.
-    """
-    if spec.depth <= 2:
-        return _flops_as_built(spec.spelling, lengths)
-    one, two = (_flops(dataclasses.replace(spec, depth=depth), lengths) for depth in (1, 2))
-    return one + (spec.depth - 1) * (two - one)
-
-
-@cache
-def _flops_as_built(spec_json: str, lengths: tuple[tuple[str, int], ...]) -> float:
-    """Return the FLOPs by formula, or else one multiply-add per parameter and token."""
-    spec = ModelSpec.of_spelling(spec_json)
+    """Return the forward FLOPs of one example; a user's code may run for it."""
     with tried() if spec.is_own else nullcontext():
-        if has_formula(spec):
-            return forward_flops(spec, 1, dict(lengths))
-        num_parameters = sum(p.numel() for p in build_shapes(spec).parameters())
-    return 2.0 * dict(lengths)["length"] * num_parameters
+        return flops_of_example(spec, lengths)
