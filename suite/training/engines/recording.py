@@ -162,14 +162,15 @@ class RecordedSteps:
         """How steps are run, and why."""
         if self._why_eager:
             return f"eagerly: {self._why_eager}"
+        num_shapes = len(self._why_not_compiled)
         reasons = [why for why in self._why_not_compiled.values() if why]
-        parts = [RECORDED] if self._is_recorded else []
-        if self.is_compiled and len(reasons) < max(1, len(self._why_not_compiled)):
-            parts.insert(0, COMPILED)
+        is_any = self.is_compiled and (not reasons or len(reasons) < num_shapes)
+        parts = [COMPILED] if is_any else []
+        parts += [RECORDED] if self._is_recorded else []
         if reasons:
-            rest = f"{len(reasons)} of {len(self._why_not_compiled)} shapes " if parts[1:] else ""
-            parts.append(f"{rest}not compiled: {reasons[0]}")
-        return "; ".join(parts)
+            some = f"{len(reasons)} of {num_shapes} shapes " if is_any else ""
+            parts.append(f"{some}not compiled: {reasons[0]}")
+        return "; ".join(parts if is_any or self._is_recorded else ["eagerly", *parts])
 
     @property
     def choices(self) -> dict[str, Any]:

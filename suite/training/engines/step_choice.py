@@ -30,7 +30,7 @@ class MeasuredStep:
 
 # The baseline of `heads` at standard scale (six blocks of width 256, 128 tokens, bf16) with 64 and
 # 256 sequences in a batch, on one H200 with torch 2.11, 2026-11-26. Measure them again with
-# `python -m tools.gpu_visit --only times`.
+# `python -m tools.gpu_visit` (part `times`).
 MEASURED_STEPS = (
     MeasuredStep(flops=2.52e11, recorded_seconds=3.53e-3, compiled_seconds=2.38e-3),
     MeasuredStep(flops=1.009e12, recorded_seconds=10.41e-3, compiled_seconds=6.13e-3),
