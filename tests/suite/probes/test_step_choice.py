@@ -10,7 +10,7 @@ import pytest
 from bakeoff.suite.planning.plan import plan
 from bakeoff.suite.probes.probe import step_choice
 from bakeoff.suite.schema import Trial
-from bakeoff.suite.spec import Model, Recipe
+from bakeoff.suite.spec import Model, Recipe, vary
 from tests.suite.small_ablation import make_ablation
 
 LONG = 100_000_000
@@ -19,7 +19,7 @@ LONG = 100_000_000
 def trial(mixer: str = "attention", steps: int = LONG, **recipe: Any) -> Trial:
     made = make_ablation(
         baseline=Model(mixer=mixer),
-        axes=None,
+        axes=[vary("batch", [2, 4])],
         recipe=Recipe(**recipe),
         scale={"steps": steps, "gpus": 1.0},
     )
