@@ -19,6 +19,7 @@ from bakeoff.suite.planning.cost_model import planned_work
 from bakeoff.suite.planning.gpu_specs import GpuSpec, gpu_spec
 from bakeoff.suite.planning.plan import plans_of
 from bakeoff.suite.planning.training_examination import remarks_on
+from bakeoff.suite.probes.probe import step_choice
 from bakeoff.suite.provenance import num_cpus
 from bakeoff.suite.schema import (
     FAILURES,
@@ -38,6 +39,7 @@ from bakeoff.suite.tasks.own.data import described
 from bakeoff.suite.tasks.registry import task_class
 from bakeoff.suite.terminal import print_line
 from bakeoff.suite.text import in_money, in_words, number_of, price_in, some_of
+from bakeoff.suite.training.engines.step_choice import StepChoice
 
 _CORES = "cores of a machine like this one"
 _MOST_VARIANTS = 12  # named on a line; --json names them all
@@ -83,7 +85,7 @@ def show(
         print(json.dumps([asdict(s) for of_plan in states.values() for s in of_plan], indent=1))
         return
     for p in plans:
-        said = (*remarks_on([p]), _power(p, out), _share(p, out, on))
+        said = (*remarks_on([p]), _power(p, out), _share(p, out, on), _steps(p))
         measured = seconds_by_finished_trials(p, seconds_of_past([p], ends))
         _show_plan(p, states[p.key], said, _Costs(on, stated, measured))
 
@@ -228,6 +230,8 @@ class TrialState:
         variant: Label of the variant; a comparison has all labels, joined by `` | ``.
         at: Coordinate of a sweep, for example ``length=1024``; several are joined by `` | ``.
         reason: Why it cannot run, or how it failed.
+        steps: How the steps of a training on a GPU run, as its result will say it, unless they
+            prove to be impossible to compile or to record; else empty.
     """
 
     trial_id: str
@@ -240,6 +244,7 @@ class TrialState:
     state: State
     reason: str
     at: str = ""
+    steps: str = ""
 
 
 def _power(plan: Plan, out: Path) -> str:
@@ -271,6 +276,28 @@ def _share(plan: Plan, out: Path, card: GpuSpec) -> str:
     )
 
 
+def _choices(plan: Plan) -> dict[str, StepChoice]:
+    """Return trial_id -> how its steps will run, for trainings on a GPU by one process."""
+    trains = (t for t in plan.trials if t.training and t.subjects and t.parallel is None)
+    trains = (t for t in trains if plan.resources.num_gpus)
+    return {t.trial_id: step_choice(t, on_gpu=True) for t in trains}
+
+
+def _steps(plan: Plan) -> str:
+    """Return how the training steps on a GPU will run; empty without a GPU or a training."""
+    ways: dict[str, list[StepChoice]] = {}
+    for choice in _choices(plan).values():
+        ways.setdefault(choice.said, []).append(choice)
+    if not ways:
+        return ""
+    parts = []
+    for said, alike in ways.items():
+        reasons = dict.fromkeys(each.why for each in alike if each.runtime != "eager" and each.why)
+        why = f" ({some_of([*reasons], 1)})" if reasons else ""
+        parts.append(f"{number_of(len(alike), 'training')} {said}{why}")
+    return f"steps on a GPU: {', '.join(parts)}"
+
+
 def trial_states(plan: Plan, out: Path) -> list[TrialState]:
     """Return the state of every trial and every impossible cell; only read the folder."""
     if not os.path.isfile(journal_in(out)):  # nothing was ever run
@@ -292,7 +319,7 @@ def _failures(plan: Plan, journal: Journal) -> dict[str, str]:
 def _states(
     plan: Plan, failures: Mapping[str, str], done: Mapping[str, set[str]]
 ) -> Iterator[TrialState]:
-    trials = {trial.trial_id: trial for trial in plan.trials}
+    trials, choices = {trial.trial_id: trial for trial in plan.trials}, _choices(plan)
     cells: dict[str, list[Cell]] = {}
     for cell in (*plan.cells, *parent_cells(plan)):
         cells.setdefault(cell.trial_id, []).append(cell)
@@ -318,6 +345,7 @@ def _states(
             state=state,
             reason=reasons.get(state, ""),
             at=" | ".join(places),
+            steps=choices[trial_id].said if trial_id in choices else "",
         )
 
 

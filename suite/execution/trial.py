@@ -50,6 +50,7 @@ from bakeoff.suite.schema import (
 )
 from bakeoff.suite.timing.gpu_state import joules_since
 from bakeoff.suite.training.checkpoint import Checkpointer
+from bakeoff.suite.training.engines.compiled_code import keeping_compiled_code
 from bakeoff.suite.training.recipes import float32_products
 
 Measure = Callable[[], Iterator[Said]]
@@ -119,7 +120,10 @@ def run_trial(
         record_nothing(why_eager)
 
     def measure() -> Iterator[Said]:
-        return probe(trial.probe).measure_resuming(trial, device_of(resources), checkpointer)
+        with keeping_compiled_code(checkpointer):
+            yield from probe(trial.probe).measure_resuming(
+                trial, device_of(resources), checkpointer
+            )
 
     return run_measuring(trial, resources, place, measure)
 

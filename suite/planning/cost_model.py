@@ -1,26 +1,29 @@
 """Estimate the wall time of trials from the FLOPs of their models.
 
-On a CPU the rates are rough figures for one core; on a GPU they were measured, see `gpu_steps`. A
+On a CPU the rates are rough figures for one core; on a GPU they were measured, see `bakeoff.suite.probes.gpu_steps`. A
 run corrects them with the trials that have finished (`bakeoff.suite.commands.sweep_history`), so
 that only the ratios matter there.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
 
-from bakeoff.models import ModelSpec, architecture_class, build_shapes, mixer_class
-from bakeoff.models.registry import mixer_pattern
+from bakeoff.models import ModelSpec
 from bakeoff.suite.floors.registry import FLOORS
 from bakeoff.suite.planning.gpu_specs import H100
-from bakeoff.suite.planning.gpu_steps import step_seconds
 from bakeoff.suite.planning.loader import tried
-from bakeoff.suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, has_formula, lengths_of
+from bakeoff.suite.probes.gpu_steps import launched_seconds, step_seconds
+from bakeoff.suite.probes.probe import (
+    TRAINING_OVER_FORWARD,
+    flops_of_example,
+    lengths_of,
+    num_recurrent_blocks,
+    step_choice,
+)
 from bakeoff.suite.probes.probe import probe as probe_named
 from bakeoff.suite.schema import LEARNING_RATE, Resources, Trial
 from bakeoff.suite.tasks.registry import task_class
@@ -44,6 +47,7 @@ _SECONDS_PER_TIMING_RUN, _ROUNDS_PER_TIMING_RUN = 5.0, 12  # minimum; see timing
 _SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
 _SECONDS_TO_START_A_PROCESS = 3.0
 _SECONDS_TO_START_ON_A_GPU, _SECONDS_TO_RECORD = 1.0, 0.6  # once in a process; for each training
+_SECONDS_TO_READ_COMPILED = 3.0  # from the cache, into which the first training of a shape compiles
 _SECONDS_TO_START_WORKERS = 12.0
 _SECONDS_WITHOUT_TRAINING = 1.0  # to examine a trained model
 _SECONDS_OF_A_COUNT = 0.02
@@ -75,7 +79,9 @@ def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H1
         num_trainings = _TRAININGS_PER_SEARCH if trial.probe == LEARNING_RATE else 1
         one = steps * per_step + _seconds_of_acting(trial, rate)
         if resources.num_gpus:
-            return _SECONDS_TO_START_ON_A_GPU + num_trainings * (_SECONDS_TO_RECORD + one)
+            is_compiled = step_choice(trial, on_gpu=True).runtime == "compiled"
+            to_start = _SECONDS_TO_START_ON_A_GPU + is_compiled * _SECONDS_TO_READ_COMPILED
+            return to_start + num_trainings * (_SECONDS_TO_RECORD + one)
         return num_trainings * one
     per_run = max(_SECONDS_PER_TIMING_RUN, _ROUNDS_PER_TIMING_RUN * per_step)
     return _SECONDS_TO_START_A_PROCESS + (1 + len(trial.decoding)) * per_run
@@ -175,7 +181,7 @@ def _seconds_of_a_step(
         slower = resources.share * (_GAIN_OF_SHARING if resources.is_shared else 1.0)
         return _seconds_on_a_gpu(trial, gpu[trial.settled_precision]) / slower
     computing = trial.batch * _flops_of_a_step(trial) / rate
-    one_by_one = trial.length * sum(map(_num_recurrent_blocks, trial.subjects))
+    one_by_one = trial.length * sum(map(num_recurrent_blocks, trial.subjects))
     return computing + _SECONDS_PER_STEP + _SECONDS_PER_TOKEN * one_by_one
 
 
@@ -184,15 +190,20 @@ def _seconds_on_a_gpu(trial: Trial, peak: float) -> float:
     lengths = tuple(lengths_of(trial).items())
     is_sampled = trial.training is not None and trial.training.scheduled_sampling > 0
     per_step = passes_per_step(trial.training)
+    runtime = step_choice(trial, on_gpu=True).runtime if trial.training else "graph"
 
     def seconds(spec: ModelSpec) -> float:
-        return step_seconds(
-            spec,
-            batch=trial.batch,
-            length=trial.length,
-            forward_flops=_flops(spec, lengths),
-            peak=peak,
-        )
+        with tried() if spec.is_own else nullcontext():
+            recorded = step_seconds(
+                spec,
+                batch=trial.batch,
+                length=trial.length,
+                forward_flops=_flops(spec, lengths),
+                peak=peak,
+                is_compiled=runtime == "compiled",
+            )
+            launches = launched_seconds(spec, trial.length) if runtime == "eager" else 0.0
+        return max(recorded, launches)
 
     total = (per_step + is_sampled / TRAINING_OVER_FORWARD) * sum(map(seconds, trial.subjects))
     teachers = trial.teacher.subjects if trial.teacher else ()
@@ -219,14 +230,6 @@ def _seconds_of_acting(trial: Trial, rate: float) -> float:
     return num_actions * (_forward_flops(trial) / rate + _SECONDS_PER_CALL / trial.batch)
 
 
-def _num_recurrent_blocks(spec: ModelSpec) -> float:
-    """Return the number of blocks that process tokens sequentially."""
-    mixers = mixer_pattern(spec.mixer) if spec.mixer else ()
-    recurrent = [each for each in mixers if mixer_class(each).cost.sequential_operations == "n"]
-    own = 0 if spec.is_own else architecture_class(spec.architecture).sequential_operations(spec)
-    return own + spec.depth * len(recurrent) / max(1, len(mixers))
-
-
 def _forward_flops(trial: Trial) -> float:
     """Return the forward FLOPs of all models of the trial for one example."""
     lengths = tuple(lengths_of(trial).items())
@@ -244,22 +247,6 @@ def _flops_of_a_step(trial: Trial) -> float:
 
 
 def _flops(spec: ModelSpec, lengths: tuple[tuple[str, int], ...]) -> float:
-    """Return the forward FLOPs of one example, extrapolated from models of one and two blocks.
-
-    This avoids building a deep model.
-    """
-    if spec.depth <= 2:
-        return _flops_as_built(spec.spelling, lengths)
-    one, two = (_flops(dataclasses.replace(spec, depth=depth), lengths) for depth in (1, 2))
-    return one + (spec.depth - 1) * (two - one)
-
-
-@cache
-def _flops_as_built(spec_json: str, lengths: tuple[tuple[str, int], ...]) -> float:
-    """Return the FLOPs by formula, or else one multiply-add per parameter and token."""
-    spec = ModelSpec.of_spelling(spec_json)
+    """Return the forward FLOPs of one example; a user's code may run for it."""
     with tried() if spec.is_own else nullcontext():
-        if has_formula(spec):
-            return forward_flops(spec, 1, dict(lengths))
-        num_parameters = sum(p.numel() for p in build_shapes(spec).parameters())
-    return 2.0 * dict(lengths)["length"] * num_parameters
+        return flops_of_example(spec, lengths)

@@ -1,7 +1,7 @@
 """Peak rates and memory of GPUs, for plans made on a machine without one.
 
 The rates are those of products of large matrices: a share of the vendors' figures for dense
-matrices. A training reaches a fraction of them; see `bakeoff.suite.planning.gpu_steps`.
+matrices. A training reaches a fraction of them; see `bakeoff.suite.probes.gpu_steps`.
 """
 
 from __future__ import annotations

@@ -62,6 +62,8 @@ from bakeoff.suite.tasks.task import Task, TaskError
 from bakeoff.suite.training.augmentation import why_not_augmented
 from bakeoff.suite.training.sampling import why_no_sampling
 
+_NOT_EAGER = ("graph", "compiled")  # values of `step_runtime`
+
 
 def variant_on(baseline: Baseline, variant: Variant, task_name: str) -> Trial:
     """Return the variant on the task as a trial without a probe, with every value filled in.
@@ -473,6 +475,11 @@ def _runtime(model: Model, scale: Scale) -> Runtime:
         raise Impossible(f"DeepSpeed runs eagerly, not by runtime={name!r}")
     if runtime == "cuda_graph" and not scale.gpus:
         raise Impossible(f"runtime={name!r} needs a GPU, and the scale has gpus=0")
+    if runtime != "eager" and scale.step_runtime in _NOT_EAGER:
+        raise Impossible(
+            f"steps that the model runs by runtime={name!r} cannot also be run by "
+            f"step_runtime={scale.step_runtime!r}; set one of the two"
+        )
     return runtime
 
 
@@ -521,6 +528,8 @@ def checked_recipe(scale: Scale, task: type[Task], *, is_spread: bool) -> dict[s
     if is_spread:
         _refuse_on_workers(scale)
     checked_precision(scale)
+    if scale.step_runtime == "graph" and not scale.gpus:
+        raise Impossible("step_runtime='graph' needs a GPU, and the scale has gpus=0")
     if scale.is_start_frozen and scale.start == NO_START:
         raise Impossible("is_start_frozen=True needs a start, whose weights it keeps")
     if scale.scheduled_sampling and (why := why_no_sampling(task)):
@@ -550,6 +559,7 @@ def _refuse_on_workers(scale: Scale) -> None:
         f"adversarial_steps={scale.adversarial_steps}": bool(scale.adversarial_steps),
         f"precision={scale.precision!r}": scale.precision == "tf32",
         f"is_start_frozen={scale.is_start_frozen}": scale.is_start_frozen,
+        f"step_runtime={scale.step_runtime!r}": scale.step_runtime in _NOT_EAGER,
     }
     for what, is_asked in asked.items():
         if is_asked:

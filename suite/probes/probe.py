@@ -26,9 +26,10 @@ from bakeoff.models.errors import ModelError
 from bakeoff.models.flop_count import counted_forward_flops
 from bakeoff.models.interface import CONTEXT
 from bakeoff.models.model_spec import ModelSpec
-from bakeoff.models.registry import class_named
+from bakeoff.models.registry import class_named, mixer_pattern
 from bakeoff.suite.errors import unknown_name
 from bakeoff.suite.events import Condition, TrainedState, TrialRemark
+from bakeoff.suite.probes.gpu_steps import step_seconds
 from bakeoff.suite.schema import (
     MIXER_ALONE,
     TIMING_PROBES,
@@ -48,6 +49,8 @@ from bakeoff.suite.tasks.task import Task
 from bakeoff.suite.training.adversarial import passes_per_step
 from bakeoff.suite.training.checkpoint import Checkpointer
 from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.engines.recording import why_eager
+from bakeoff.suite.training.engines.step_choice import StepChoice, choice_by_time
 from bakeoff.suite.training.loop import Exercise
 from bakeoff.suite.training.weights import restore, take_over
 
@@ -309,15 +312,94 @@ def started(
     teacher = yield from teacher_model(trial, checkpointer)
     model = yield from started_model(trial, checkpointer)
     todo = exercise(trial, model, teacher)
+    choice = step_choice(trial, on_gpu=device != "cpu")
     engine = LocalEngine(
         model,
         todo.training,
         device,
         seed=trial.seed,
         teacher=teacher,
-        is_recorded=device != "cpu",
+        is_recorded=device != "cpu" and todo.training.step_runtime != "eager",
+        is_compiled=choice.runtime == "compiled",
     )
     return model, engine, todo
+
+
+def step_choice(trial: Trial, *, on_gpu: bool) -> StepChoice:
+    """Return how the steps of a trial's training will run, as far as is known before it starts.
+
+    Args:
+        trial: The trial, which must have training settings.
+        on_gpu: Whether it has a GPU, or part of one.
+    """
+    training = trial.training
+    assert training is not None, "a trial that trains is planned with training settings"
+    asked = training.step_runtime
+    if not on_gpu or trial.parallel is not None:
+        return StepChoice(runtime="compiled" if asked == "compiled" else "eager")
+    if asked == "eager":
+        return StepChoice(runtime="eager", why="step_runtime='eager'")
+    models = (*trial.subjects, *(trial.teacher.subjects if trial.teacher else ()))
+    if any(model.is_own for model in models):  # whose code does not run before the trial does
+        return StepChoice(runtime="graph" if asked == "auto" else asked)
+    built = [_of_few_blocks(each.spelling) for each in models]
+    if why := next(filter(None, (why_eager(each, training) for each in built)), ""):
+        return StepChoice(runtime="eager", why=why)
+    if asked != "auto":
+        return StepChoice(runtime=asked)
+    if any(map(num_recurrent_blocks, models)):
+        return StepChoice(runtime="graph", why="a loop over tokens would take long to compile")
+    lengths = tuple(lengths_of(trial).items())
+    flops = flops_of_example(models[0], lengths)
+    sizes = {"batch": trial.batch, "length": trial.length}
+    recorded, compiled = (
+        step_seconds(models[0], **sizes, forward_flops=flops, is_compiled=each)
+        for each in (False, True)
+    )
+    depth, of_few = models[0].depth, len([*built[0].modules()])
+    num_modules = of_few * max(1.0, depth / max(1, built[0].spec.depth))
+    return choice_by_time(training.steps, recorded, compiled, num_modules)
+
+
+@cache
+def _of_few_blocks(spelling: str) -> Architecture:
+    """Return the model without memory, with each kind of its blocks once: a deep one takes long."""
+    spec = ModelSpec.of_spelling(spelling)
+    num_kinds = len(mixer_pattern(spec.mixer)) if spec.mixer else 1
+    return build_shapes(replace(spec, depth=min(spec.depth, num_kinds)))
+
+
+def flops_of_example(spec: ModelSpec, lengths: tuple[tuple[str, int], ...]) -> float:
+    """Return the forward FLOPs of one example, extrapolated from models of one and two blocks.
+
+    This avoids building a deep model.
+
+    Args:
+        spec: The model.
+        lengths: The items of `lengths_of`.
+    """
+    if spec.depth <= 2:
+        return _flops_as_built(spec.spelling, lengths)
+    one, two = (flops_of_example(replace(spec, depth=depth), lengths) for depth in (1, 2))
+    return one + (spec.depth - 1) * (two - one)
+
+
+@cache
+def _flops_as_built(spelling: str, lengths: tuple[tuple[str, int], ...]) -> float:
+    """Return the FLOPs by formula, or else one multiply-add per parameter and token."""
+    spec = ModelSpec.of_spelling(spelling)
+    if has_formula(spec):
+        return forward_flops(spec, 1, dict(lengths))
+    num_parameters = sum(p.numel() for p in build_shapes(spec).parameters())
+    return 2.0 * dict(lengths)["length"] * num_parameters
+
+
+def num_recurrent_blocks(spec: ModelSpec) -> float:
+    """Return the number of blocks that process tokens sequentially."""
+    mixers = mixer_pattern(spec.mixer) if spec.mixer else ()
+    recurrent = [each for each in mixers if mixer_class(each).cost.sequential_operations == "n"]
+    own = 0 if spec.is_own else architecture_class(spec.architecture).sequential_operations(spec)
+    return own + spec.depth * len(recurrent) / max(1, len(mixers))
 
 
 def task_of(trial: Trial) -> Task:
@@ -332,7 +414,7 @@ def exercise(trial: Trial, model: Architecture, teacher: Architecture | None = N
         training=trial.settled_training,
         batch=trial.batch,
         seed=trial.seed,
-        flops_per_step=_flops_per_step(trial, model, teacher),
+        flops_per_step=_flops_per_step(trial, model.spec, teacher.spec if teacher else None),
     )
 
 
@@ -363,9 +445,7 @@ def has_formula(spec: ModelSpec) -> bool:
     return kind.has_flops_formula() and all(mixer.has_flops_formula() for mixer in mixers)
 
 
-def _flops_per_step(
-    trial: Trial, model: Architecture, teacher: Architecture | None
-) -> float | None:
+def _flops_per_step(trial: Trial, model: ModelSpec, teacher: ModelSpec | None) -> float | None:
     """Return the mean FLOPs of a step, with the forward passes of a teacher and of sampling.
 
     It is None if a user's own model has no formula: counting would run its code once more, with all
@@ -376,9 +456,9 @@ def _flops_per_step(
     passes = [(model, per_step * TRAINING_OVER_FORWARD + is_sampled)]
     passes += [(teacher, per_step)] if teacher else []
     lengths = lengths_of(trial)
-    if not all(has_formula(each.spec) for each, _ in passes):
+    if not all(has_formula(each) for each, _ in passes):
         return None
-    return sum(n * forward_flops(each.spec, trial.batch, lengths) for each, n in passes)
+    return sum(n * forward_flops(each, trial.batch, lengths) for each, n in passes)
 
 
 PROBES: dict[str, str] = {

@@ -35,6 +35,7 @@ from bakeoff.suite.schema.sample import Sample as Sample
 from bakeoff.suite.schema.sample import SampleKind as SampleKind
 from bakeoff.suite.schema.training import Parallel as Parallel
 from bakeoff.suite.schema.training import Precision as Precision
+from bakeoff.suite.schema.training import StepRuntime as StepRuntime
 from bakeoff.suite.schema.training import Training as Training
 from bakeoff.suite.schema.training import without_idle
 from bakeoff.suite.schema.trial import GREEDY as GREEDY

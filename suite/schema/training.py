@@ -10,6 +10,7 @@ Optimizer = Literal["adamw", "sgd", "adafactor"]
 Schedule = Literal["cosine", "constant_with_cooldown", "inverse_square_root", "linear"]
 Precision = Literal["float32", "bf16", "tf32"]
 Distillation = Literal["none", "soft", "hard"]
+StepRuntime = Literal["auto", "eager", "graph", "compiled"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,7 @@ class Training:
     repeated_augmentation: int = 1
     adversarial_steps: int = 0
     is_start_frozen: bool = False
+    step_runtime: StepRuntime = "auto"
 
     @property
     def hashed(self) -> dict[str, Any]:

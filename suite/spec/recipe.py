@@ -7,7 +7,14 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from bakeoff.suite.schema.training import Distillation, Optimizer, Precision, Schedule, Training
+from bakeoff.suite.schema.training import (
+    Distillation,
+    Optimizer,
+    Precision,
+    Schedule,
+    StepRuntime,
+    Training,
+)
 from bakeoff.suite.spec.fields import Count, FrozenSpec, Rate
 from bakeoff.suite.spec.own_data import TaskName
 
@@ -99,6 +106,12 @@ class Recipe(FrozenSpec):
         adversarial_steps: Number of passes per step, each on images that the previous pass has
             perturbed so as to increase their loss (Bai et al. 2022, arXiv:2204.00993); HAT uses 3,
             0 does not perturb.
+        step_runtime: How training steps are executed: ``eager``, operation by operation;
+            ``graph``, each as one CUDA graph; ``compiled``, with the model compiled by torch and,
+            on a GPU, each as one CUDA graph; ``auto``, eagerly on a CPU, and on a GPU compiled if
+            the training is long enough to make up for the time of compiling, else as a graph, or
+            eagerly if no graph can hold the steps. Losses are the same up to rounding. It applies
+            to models whose own `runtime` is ``eager``.
     """
 
     optimizer: Optimizer = "adamw"
@@ -134,6 +147,7 @@ class Recipe(FrozenSpec):
     cutmix: Annotated[float, Field(ge=0, le=100)] = 0.0
     repeated_augmentation: Annotated[int, Field(ge=1, le=64)] = 1
     adversarial_steps: Annotated[int, Field(ge=0, le=64), AfterValidator(_not_one)] = 0
+    step_runtime: StepRuntime = "auto"
 
     def in_training(self) -> dict[str, Any]:
         """Return the fields of `schema.Training`; one without effect keeps its default."""

@@ -17,7 +17,7 @@ import random
 import secrets
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,10 @@ from bakeoff.suite.errors import CheckpointError, Diverged
 from bakeoff.suite.events import Condition, TrainedState, TrialRemark
 from bakeoff.suite.schema import Point, Training
 from bakeoff.suite.stopping import stoppable
-from bakeoff.suite.tasks.task import Task
+from bakeoff.suite.tasks.task import Batch, Task
 from bakeoff.suite.training import tensor_io as atomic_files
 from bakeoff.suite.training.augmentation import training_batch
+from bakeoff.suite.training.batches_ahead import batches_for
 from bakeoff.suite.training.checkpoint import Checkpointer
 from bakeoff.suite.training.engines.engine import Engine
 from bakeoff.suite.training.engines.engine import (
@@ -83,31 +84,41 @@ def train(model: nn.Module, exercise: Exercise, device: str) -> Iterator[Point]:
         Diverged: at the first loss that is not finite.
     """
     engine = LocalEngine(model, exercise.training, device, seed=exercise.seed)
-    found = steps(engine, exercise, TrainingProgress())
-    yield from (point for point in found if point is not None)
+    with closing(steps(engine, exercise, TrainingProgress())) as found:
+        yield from (point for point in found if point is not None)
     engine.finish()
 
 
-def steps(engine: Engine, exercise: Exercise, progress: TrainingProgress) -> Iterator[Point | None]:
+def steps(
+    engine: Engine, exercise: Exercise, progress: TrainingProgress
+) -> Generator[Point | None, None, None]:
     """Train from `progress` on and update it; yield training losses and validation scores.
 
-    It yields None after each step and its points: a checkpoint may be written there.
+    It yields None after each step and its points: a checkpoint may be written there. Close it if it
+    is not exhausted: on a GPU a thread makes batches ahead.
 
     Raises:
         Diverged: at the first loss that is not finite; on all workers alike.
     """
-    training = exercise.training
-    for step in range(progress.step + 1, training.steps + 1):
-        batch = training_batch(exercise.task, step - 1, exercise.batch, exercise.seed, training)
-        progress.losses.append(engine.step(batch, exercise.task))
-        progress.step = step
-        if _falls_due(step, training.steps, _TRAINING_LOSSES_PER_CURVE):
-            point = _loss_point(engine, progress, exercise)
-            progress.losses.clear()
-            yield point
-        if _falls_due(step, training.steps, training.num_evaluations):
-            yield _validation_point(engine, step, exercise)
-        yield None
+    training, task = exercise.training, exercise.task
+
+    def made(step: int) -> Batch:
+        return training_batch(task, step - 1, exercise.batch, exercise.seed, training)
+
+    to_do = range(progress.step + 1, training.steps + 1)
+    with batches_for(engine.device, made, to_do) as batches:
+        for step in to_do:
+            progress.losses.append(engine.step(batches.next(), task))
+            progress.step = step
+            if _falls_due(step, training.steps, _TRAINING_LOSSES_PER_CURVE):
+                point = _loss_point(engine, progress, exercise)
+                progress.losses.clear()
+                yield point
+            if _falls_due(step, training.steps, training.num_evaluations):
+                with batches.paused():
+                    point = _validation_point(engine, step, exercise)
+                yield point
+            yield None
 
 
 def _falls_due(step: int, steps: int, times: int) -> bool:
@@ -181,11 +192,15 @@ def _train(
         yield TrialRemark(f"it resumes from step {progress.step:,} of {exercise.training.steps:,}")
     yield from progress.points
     if checkpointer is None:
-        yield from (point for point in steps(engine, exercise, progress) if point is not None)
+        with closing(steps(engine, exercise, progress)) as found:
+            yield from (point for point in found if point is not None)
         return
     is_at_point = False
-    with stoppable(checkpointer.folder) as stop:
-        for point in steps(engine, exercise, progress):
+    with (
+        stoppable(checkpointer.folder) as stop,
+        closing(steps(engine, exercise, progress)) as found,
+    ):
+        for point in found:
             if point is not None:
                 progress.points.append(point)
                 is_at_point = True

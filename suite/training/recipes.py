@@ -145,8 +145,13 @@ class WeightAverage:
     def update(self, step: int) -> None:
         """Update the averages with the model's values after that step."""
         share = 1 - min(self._decay, (1 + step) / (10 + step))
-        for name, average in self.averages.items():
-            average.lerp_(self._averaged[name], share)
+        averages = [*self.averages.values()]
+        values = [self._averaged[name] for name in self.averages]
+        if averages and averages[0].is_cuda:  # a few launches instead of one for each tensor
+            torch._foreach_lerp_(averages, values, share)
+            return
+        for average, value in zip(averages, values, strict=True):
+            average.lerp_(value, share)
 
     @torch.no_grad()
     def swap(self) -> None:

@@ -13,16 +13,13 @@ import time
 import pytest
 import torch
 
-from bakeoff.models import build_model
 from bakeoff.suite.probes.probe import TRAINING_OVER_FORWARD, forward_flops, lengths_of
 from bakeoff.suite.schema import Trial
-from bakeoff.suite.tasks.registry import build_task
 from bakeoff.suite.timing.clock import clock_of
 from bakeoff.suite.timing.peaks import matrix_peak
-from bakeoff.suite.training.engines.local import LocalEngine
 from bakeoff.suite.training.engines.recording import RECORDED
-from bakeoff.suite.training.loop import Exercise, TrainingProgress, steps
 from tests.benchmarks.interleaved import Limits, TimingRun
+from tools.gpu_visit.bench import Bench
 from tools.gpu_visit.standard import baseline
 
 pytestmark = [pytest.mark.bench, pytest.mark.gpu]
@@ -41,36 +38,14 @@ def _on_a_gpu() -> None:
     print(f"\n{torch.cuda.get_device_name(0)}, torch {torch.__version__}")
 
 
-class Bench:
-    """A trial's model with a recorded training step."""
-
-    def __init__(self, trial: Trial) -> None:
-        assert trial.training is not None
-        torch.manual_seed(0)
-        task = build_task(trial.task, trial.length)
-        self.todo = Exercise(task=task, training=trial.training, batch=trial.batch, seed=0)
-        model = build_model(trial.subjects[0])
-        self.engine = LocalEngine(model, trial.training, DEVICE, is_recorded=True)
-        self.engine.step(task.training_batch(0, trial.batch, 0), task)
-        assert self.engine.how_steps_run == RECORDED
-
-    def lap(self) -> None:
-        """Run the training loop from its first step."""
-        for _ in steps(self.engine, self.todo, TrainingProgress()):
-            pass
-        torch.cuda.synchronize()
-
-    def replays(self) -> None:
-        """Replay the recorded steps, with nothing between them."""
-        assert self.engine._recorded is not None
-        (recording,) = self.engine._recorded._recordings.values()
-        for _ in range(STEPS):
-            recording.replay()
-        torch.cuda.synchronize()
+def bench_of(trial: Trial) -> Bench:
+    found = Bench(trial, DEVICE)
+    assert found.how == RECORDED
+    return found
 
 
 def test_the_loop_adds_little_to_replaying_its_steps() -> None:
-    bench = Bench(baseline("heads", steps=STEPS))
+    bench = bench_of(baseline("heads", steps=STEPS))
     times = TimingRun({"replays": bench.replays, "loop": bench.lap}, LIMITS).run()
     ratio, step = times.ratio("loop", "replays"), times.median("replays") / STEPS
     print(f"a replayed step {step * 1e3:.2f} ms; the loop takes {ratio} times as long")
@@ -82,7 +57,7 @@ def test_training_reaches_a_share_of_the_matrix_peak() -> None:
     print(f"matrix peak in bf16 {peak / 1e12:.0f} TFLOP/s")
     for batch in BATCHES:
         trial = baseline("heads", steps=STEPS, batch=batch)
-        bench = Bench(trial)
+        bench = bench_of(trial)
         bench.lap()
         begun = time.perf_counter()
         bench.lap()

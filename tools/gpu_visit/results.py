@@ -58,8 +58,8 @@ class Finding:
 
     Attributes:
         text: The result in a few words.
-        status: ``ok``; ``failed`` for a wrong result; ``skipped`` where it cannot be measured here;
-            ``error``, ``killed`` and `STOPPED` if there is no result.
+        status: ``ok``; ``failed`` for a wrong result or a missed goal; ``skipped`` where it cannot
+            be measured here; ``error``, ``killed`` and `STOPPED` if there is no result.
         group: Rows of one group are one line of the table.
         values: The numbers, by name with unit.
         needs_fresh: The process may be damaged; later items need a new one.

@@ -33,8 +33,8 @@ class Engine(Protocol):
         device: The device on which it computes, named as in torch.
         rank: The index of this worker, from 0.
         num_workers: The number of workers that share the batch.
-        how_steps_run: Whether steps are recorded, or why they run eagerly; empty if no recording
-            was requested.
+        how_steps_run: Whether steps are compiled and recorded, or why they run eagerly; empty if
+            neither was requested.
         attention_kernels: The names of the kernels that computed attention in the first recorded
             step.
     """

@@ -2,13 +2,13 @@
 
 Forward and backward run as the model declares: see `runtimes`. Eagerly, torch launches one kernel
 for each operation as Python reaches it. The trainings of a sweep record a whole step on a GPU and
-replay it at once: see `recording`. The results stay the same, up to rounding. A split is always
-scored eagerly.
+replay it at once, with the model compiled if the training is long: see `recording`. The results
+stay the same, up to rounding. A split is always scored eagerly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from bakeoff.models.interface import Outputs
-from bakeoff.models.model_spec import ModelSpec
+from bakeoff.models.model_spec import ModelSpec, Runtime
 from bakeoff.suite.errors import CheckpointError
 from bakeoff.suite.schema import Training
 from bakeoff.suite.tasks.task import Batch, Split, Task
@@ -49,18 +49,24 @@ from bakeoff.suite.training.tensor_io import (
 )
 
 
-def _run_as_declared(model: nn.Module, device: str, precision: str) -> nn.Module:
-    """Return the model with the runtime of its spec; a user's module without one runs eagerly."""
+def _declared_runtime(model: nn.Module) -> Runtime:
+    """Return the runtime of the model's spec; a user's module without one runs eagerly."""
     spec = getattr(model, "spec", None)
-    if not isinstance(spec, ModelSpec) or spec.runtime == "eager":
+    return spec.runtime if isinstance(spec, ModelSpec) else "eager"
+
+
+def _run_as_declared(model: nn.Module, device: str, precision: str) -> nn.Module:
+    runtime = _declared_runtime(model)
+    if runtime == "eager":
         return at_precision(model, precision, device)
     from bakeoff.suite.training.engines.runtimes import prepared
 
-    return prepared(model, spec.runtime, device, precision)
+    return prepared(model, runtime, device, precision)
 
 
 # Files of a checkpoint: the model, the averages of its weights, the rates; and `STATE_OF`.
 _MODEL, _AVERAGES, _RATES = "model", "average", "rates.json"
+_CHOICES = "steps"  # the key in `_RATES` of how steps are run, unless they run eagerly on a CPU
 
 
 class LocalEngine:
@@ -81,6 +87,7 @@ class LocalEngine:
         seed: int = 0,
         teacher: nn.Module | None = None,
         is_recorded: bool = False,
+        is_compiled: bool = False,
     ) -> None:
         """Move the models to the device.
 
@@ -91,6 +98,7 @@ class LocalEngine:
             seed: The seed of the training, for random numbers that the recipe draws in a step.
             teacher: A trained model with the same inputs, or None; it is run eagerly.
             is_recorded: Whether whole steps are recorded on a GPU, if possible, and replayed.
+            is_compiled: Whether steps run the model compiled, if it then computes the same.
 
         Raises:
             bakeoff.suite.training.engines.runtimes.NoRuntime: if this machine cannot run it as
@@ -103,46 +111,70 @@ class LocalEngine:
         self.optimizer = optimizer_of(model, training, is_recorded=is_recorded)
         self.schedule = schedule_of(self.optimizer, training)
         self._average = WeightAverage(model, training.ema) if training.ema else None
-        self._recorded = self._recording() if is_recorded else None
-        self._is_to_ask = is_recorded and self.model is self._eager
+        self._is_to_ask = is_recorded and _declared_runtime(model) == "eager"
         self.attention_kernels = ""
+        self._recorded: Any = None
+        if is_recorded or is_compiled:
+            self._recorded = self._recording(is_recorded=is_recorded, is_compiled=is_compiled)
 
-    def _recording(self) -> Any:
+    def _recording(self, *, is_recorded: bool, is_compiled: bool) -> Any:
         from bakeoff.suite.training.engines.recording import RecordedSteps
 
-        models = [each for each in (self._eager, self._teacher) if each is not None]
         return RecordedSteps(
-            self._update, models, self.optimizer, self._training, device=self.device
+            self._asked_update,
+            [each for each in (self._eager, self._teacher) if each is not None],
+            self.optimizer,
+            self._training,
+            device=self.device,
+            compiled=self._compiled_update() if is_compiled else None,
+            is_recorded=is_recorded,
         )
+
+    def _compiled_update(self) -> Callable[[Batch, Task], Tensor]:
+        """Return `_update` with the model compiled."""
+        from bakeoff.suite.training.engines.runtimes import compiled_for_steps
+
+        compiled = compiled_for_steps(self._eager, self.device)
+        compiled = at_precision(compiled, self._training.precision, self.device)
+
+        def update(batch: Batch, task: Task) -> Tensor:
+            eager, self.model = self.model, compiled
+            try:
+                return self._update(batch, task)
+            finally:
+                self.model = eager
+
+        return update
 
     @property
     def how_steps_run(self) -> str:
         """How steps are run, as defined by `Engine`."""
-        how: str = self._recorded.how if self._recorded else ""
+        if self._recorded is None:
+            is_asked = self._training.step_runtime == "eager" and self.device != "cpu"
+            return "eagerly: step_runtime='eager'" if is_asked else ""
+        how: str = self._recorded.how
         return how
 
     def step(self, batch: Batch, task: Task) -> Tensor:
         """Run forward, backward and update; return the loss, a scalar left on the device."""
         if self._training.scheduled_sampling:
             batch = self._with_own_answers(batch.to(self.device))
-        step = self._recorded or self._update
-        loss: Tensor = self._asked(step)(batch, task) if self._is_to_ask else step(batch, task)
+        loss: Tensor = (self._recorded or self._update)(batch, task)
         self.schedule.step()
         if self._average:
             self._average.update(self.schedule.last_epoch)
         return loss
 
-    def _asked(self, step: Callable[[Batch, Task], Tensor]) -> Callable[[Batch, Task], Tensor]:
-        """Return the step, in which torch's choice of attention kernel is recorded once."""
+    def _asked_update(self, batch: Batch, task: Task) -> Tensor:
+        """Make an update eagerly; record torch's choice of attention kernel, once."""
+        if not self._is_to_ask:
+            return self._update(batch, task)
         from bakeoff.suite.training.engines.attention_choice import AttentionChoice
 
-        def first(batch: Batch, task: Task) -> Tensor:
-            with AttentionChoice() as choice:
-                loss = step(batch, task)
-            self.attention_kernels, self._is_to_ask = choice.said, False
-            return loss
-
-        return first
+        with AttentionChoice() as choice:
+            loss = self._update(batch, task)
+        self.attention_kernels, self._is_to_ask = choice.said, False
+        return loss
 
     def _update(self, batch: Batch, task: Task) -> Tensor:
         """Make an update that can be recorded: it uses the batch and tensors that stay in place."""
@@ -293,6 +325,7 @@ class LocalEngine:
         rates = read_json(folder / _RATES)
         if len(rates["rates"]) != len(self.optimizer.param_groups):
             raise CheckpointError("the optimiser has other groups of parameters")
+        self._refuse_other_steps(rates.get(_CHOICES, {}))
         if self._average:
             self._average.load(averages)
         self._eager.load_state_dict(model, strict=False)  # a shared tensor is stored once
@@ -304,6 +337,18 @@ class LocalEngine:
             group["lr"] = torch.full_like(group["lr"], rate) if is_tensor else rate
         lambdas = [None] * len(self.optimizer.param_groups)  # the schedule has these functions
         self.schedule.load_state_dict(rates["schedule"] | {"lr_lambdas": lambdas})
+        if self._recorded is not None:
+            self._recorded.follow(rates.get(_CHOICES, {}))
+
+    def _refuse_other_steps(self, choices: Mapping[str, Any]) -> None:
+        """Raise CheckpointError if the steps of a checkpoint were run in another way than here."""
+        is_compiled = self._recorded is not None and self._recorded.is_compiled
+        if is_compiled and not choices.get("is_compiled"):
+            raise CheckpointError("its steps were not compiled, as they are here")
+        if choices.get("is_compiled") and not is_compiled:
+            raise CheckpointError("its steps were compiled, and are not compiled here")
+        if self._recorded is not None and (why := self._recorded.why_not_follow(choices)):
+            raise CheckpointError(why)
 
     def state_sha256(self) -> str:
         """Return a hash of model and optimiser."""
@@ -340,4 +385,5 @@ class LocalEngine:
         """Return the learning rate of each group, and the state of the schedule."""
         schedule = {k: v for k, v in self.schedule.state_dict().items() if k != "lr_lambdas"}
         rates = [float(group["lr"]) for group in self.optimizer.param_groups]
-        return {"rates": rates, "schedule": schedule | {"_last_lr": rates}}
+        found: dict[str, object] = {"rates": rates, "schedule": schedule | {"_last_lr": rates}}
+        return found | ({_CHOICES: self._recorded.choices} if self._recorded is not None else {})

@@ -11,6 +11,11 @@ a training is a replay, including the first one, and a resumed training ends in 
 uninterrupted one. A recording is used only if two replays give the losses of two eager steps, the
 second of which shows the changes of the first one.
 
+A compiled step (`torch.compile`) is compiled by trial runs of its own, before it is recorded: while
+a stream is captured, nothing can be compiled. Two of its replays, too, must give the losses of two
+eager steps of the uncompiled model; for this it draws the random numbers that an eager step draws.
+How steps are run is part of a checkpoint, and a resumed training runs them in the same way.
+
 A step that no graph can hold is detected before it is captured: see `capturable`. If a capture
 fails nevertheless, its process cannot be used any more: torch's generator of the GPU refuses to
 draw, and its allocator keeps its memory. So the attempt ends with `CaptureFailed`, and the trial
@@ -21,9 +26,11 @@ Source: PyTorch's notes on CUDA graphs, "Whole-network capture".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +45,7 @@ from bakeoff.suite.training.engines.capturable import why_not_captured
 
 Step = Callable[[Batch, Task], Tensor]
 Work = Callable[[], Tensor]
-RECORDED = "each one CUDA graph"
+RECORDED, COMPILED = "each one CUDA graph", "compiled"
 _OPTIMIZERS = ("adamw", "sgd")  # their updates wait for no number from the GPU
 _WARM_UPS = 3  # see PyTorch's notes: libraries choose kernels and allocate memory
 _MOST_SHAPES = 8  # different batch shapes; each recording keeps the memory of a step
@@ -107,7 +114,11 @@ def why_eager(model: nn.Module, training: Training) -> str:
 
 
 class RecordedSteps:
-    """Training steps of one model; each shape of a batch is recorded when it first occurs."""
+    """Training steps of one model; each shape of a batch is recorded when it first occurs.
+
+    If a compiled model is given, its steps are tried first. A shape for which they cannot be
+    compiled or captured, or do not give the losses of two eager steps, is recorded uncompiled.
+    """
 
     def __init__(
         self,
@@ -117,28 +128,70 @@ class RecordedSteps:
         training: Training,
         *,
         device: str,
+        compiled: Step | None = None,
+        is_recorded: bool = True,
     ) -> None:
         """Prepare to record at the first step, since a checkpoint may be loaded until then.
 
         Args:
-            step: Function for forward, backward and update. It must use the learning rate as a
-                tensor.
+            step: Function for forward, backward and update, eagerly. It must use the learning rate
+                as a tensor.
             models: The model that it changes, then a teacher if there is one.
             optimizer: The optimiser, whose state begins as zeros.
             training: The settings of the step.
             device: The device of the models.
+            compiled: The same function with a compiled model, or None.
+            is_recorded: Whether steps become CUDA graphs. Else they only run compiled, as on a CPU.
         """
-        reasons = (why_eager(model, training) for model in models)
+        reasons = (why_eager(model, training) for model in models if is_recorded)
         self._why_eager = _why_nothing or next(filter(None, reasons), "")
         self._step, self._models, self._optimizer = step, models, optimizer
+        self._compiled, self._is_recorded = compiled, is_recorded
         self._device = device
         self._tolerance = _TOLERANCE[training.precision]
-        self._recordings: dict[object, _Recording] = {}
+        self._recordings: dict[object, Callable[[Batch], Tensor]] = {}
+        self._why_not_compiled: dict[str, str] = {}  # shapes -> a reason, or "" if it is compiled
+
+    @property
+    def is_compiled(self) -> bool:
+        """True if compiled steps are tried."""
+        return self._compiled is not None
 
     @property
     def how(self) -> str:
         """How steps are run, and why."""
-        return f"eagerly: {self._why_eager}" if self._why_eager else RECORDED
+        if self._why_eager:
+            return f"eagerly: {self._why_eager}"
+        num_shapes = len(self._why_not_compiled)
+        reasons = [why for why in self._why_not_compiled.values() if why]
+        is_any = self.is_compiled and (not reasons or len(reasons) < num_shapes)
+        parts = [COMPILED] if is_any else []
+        parts += [RECORDED] if self._is_recorded else []
+        if reasons:
+            some = f"{len(reasons)} of {num_shapes} shapes " if is_any else ""
+            parts.append(f"{some}not compiled: {reasons[0]}")
+        return "; ".join(parts if is_any or self._is_recorded else ["eagerly", *parts])
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """How steps are run, as JSON for a checkpoint; see `follow`."""
+        return {
+            "is_compiled": self.is_compiled,
+            "why_eager": self._why_eager,
+            "why_not_compiled": dict(self._why_not_compiled),
+        }
+
+    def why_not_follow(self, choices: Mapping[str, Any]) -> str:
+        """Return why steps cannot be run as in the training of a checkpoint; empty if they can."""
+        if choices and self._why_eager and not choices["why_eager"]:
+            return f"its steps did not run eagerly, as they do here: {self._why_eager}"
+        return ""
+
+    def follow(self, choices: Mapping[str, Any]) -> None:
+        """Run steps as in the training of a checkpoint; checked again now, they might differ."""
+        if choices:
+            self._why_eager = self._why_eager or choices["why_eager"]
+            self._why_not_compiled = dict(choices["why_not_compiled"])
 
     def __call__(self, batch: Batch, task: Task) -> Tensor:
         """Make one update from the whole batch.
@@ -159,28 +212,103 @@ class RecordedSteps:
             return
         own = batch.to(self._device).map(Tensor.clone)
         before = _Snapshot(self._models, self._optimizer)
-        why = why_not_captured(lambda: self._step(own, task), torch.device(self._device).type)
-        before.restore()
-        if why:
-            self._give_up(why)
-            return
+        kind = torch.device(self._device).type
+        if self._is_recorded:
+            why = why_not_captured(lambda: self._step(own, task), kind)
+            before.restore()
+            if why:
+                self._give_up(why)
+                return
         eager = _two_losses(lambda: self._step(own, task))  # fails if eager steps fail
         before.restore()
-        try:
-            recording = _Recording(own, on_gpu(lambda: self._step(own, task)))
+
+        def added(step: Step, wanted: Tensor | None) -> str:
+            """Add the recording of the step; return why it cannot be used, or ""."""
+            is_compiled = step is self._compiled
+            try:
+                if is_compiled:
+                    _settle(lambda: step(own, task), kind)
+                    before.restore()
+                recording = self._recording(lambda: step(own, task), own, step, task)
+                before.restore()
+                found = _two_losses(lambda: recording(batch))
+            except Exception as error:  # a compiler, or not enough memory for a warm-up
+                before.restore()
+                why = str(error).partition("\n")[0]
+                return f"{type(error).__name__}: {why}" if is_compiled else why
             before.restore()
-            replayed = _two_losses(lambda: recording(batch))
-        except RuntimeError as error:  # not enough memory for a warm-up
-            self._give_up(str(error).partition("\n")[0])
-        else:
+            if wanted is not None and not torch.allclose(
+                found, wanted, rtol=self._tolerance, atol=0.0
+            ):
+                what = "compiled steps" if is_compiled else "replays"
+                return f"{what} gave losses of {found.tolist()}, not {wanted.tolist()}"
             self._recordings[key] = recording
-            if not torch.allclose(replayed, eager, rtol=self._tolerance, atol=0.0):
-                self._give_up(f"replays gave losses of {replayed.tolist()}, not {eager.tolist()}")
-        before.restore()
+            return ""
+
+        if self._compiled is not None and not self._add_compiled(batch, added, eager):
+            return
+        if not self._is_recorded:
+            self._recordings[key] = lambda batch: self._step(batch, task)
+        elif why := added(self._step, eager):
+            self._give_up(why)
+
+    def _add_compiled(
+        self, batch: Batch, added: Callable[[Step, Tensor | None], str], eager: Tensor
+    ) -> str:
+        """Add compiled steps unless a checkpoint says that they did not agree; return why not.
+
+        Raises:
+            CaptureFailed: if a checkpoint says that they were used, and they cannot be made now.
+        """
+        assert self._compiled is not None
+        shape = str((*_shapes(batch),))
+        is_decided = shape in self._why_not_compiled
+        why = self._why_not_compiled.get(shape, "")
+        if not why:
+            # A decision that was made with other weights stays, so that all steps are run alike.
+            why = added(self._compiled, None if is_decided else eager)
+            if why and is_decided:
+                raise CaptureFailed(f"steps were compiled until its checkpoint; now: {why}")
+        self._why_not_compiled[shape] = why
+        return why
+
+    def _recording(
+        self, work: Work, own: Batch, step: Step, task: Task
+    ) -> Callable[[Batch], Tensor]:
+        if self._is_recorded:
+            return _Recording(own, on_gpu(work))
+        return lambda batch: step(batch, task)
 
     def _give_up(self, why: str) -> None:
         self._why_eager = why
         self._recordings.clear()
+
+
+def _settle(work: Work, kind: str) -> None:
+    """Compile the work by calling it.
+
+    Raises:
+        Exception: if it cannot be compiled, or if a further call would be compiled anew or waits
+            for the GPU, which ends a capture.
+    """
+    for _ in range(_WARM_UPS):
+        work()
+    with torch.compiler.set_stance("fail_on_recompile"), _refusing_to_wait(kind):
+        work()
+
+
+@contextmanager
+def _refusing_to_wait(kind: str) -> Iterator[None]:
+    """Let torch raise an error in the block if an operation waits for the GPU."""
+    if kind != "cuda":
+        yield
+        return
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
 
 
 def _two_losses(step: Work) -> Tensor:

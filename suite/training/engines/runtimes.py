@@ -46,13 +46,28 @@ def prepared(
     return _Graphed(at_precision(model, precision, device, is_cached=False))
 
 
-def _compiled(model: nn.Module, device: str) -> nn.Module:
+def compiled_for_steps(model: nn.Module, device: str) -> nn.Module:
+    """Return the model compiled; it draws the random numbers that it would draw eagerly.
+
+    A compiled model shares parameters with the model, which can still be run eagerly.
+
+    Raises:
+        NoRuntime: if there is no compiler.
+    """
+    return _compiled(model, device, options={"fallback_random": True})
+
+
+def _compiled(
+    model: nn.Module,
+    device: str,
+    options: dict[str, str | int | bool | Callable[..., Any]] | None = None,
+) -> nn.Module:
     if device == "cpu" and not _has_cpp_compiler():
         raise NoRuntime(
             "runtime='compiled' on a CPU needs a C++ compiler (g++, or the one that CXX names), "
             "and none works here."
         )
-    compiled: nn.Module = torch.compile(model, dynamic=False)  # type: ignore[assignment]
+    compiled: nn.Module = torch.compile(model, dynamic=False, options=options)  # type: ignore[assignment]
     return compiled
 
 

@@ -29,6 +29,7 @@ FIELDS = [
     "state",
     "reason",
     "at",
+    "steps",
 ]
 
 
@@ -240,6 +241,31 @@ def test_once_trainings_ran_on_a_gpu_it_says_which_share_holds_one(
     sentence = "trainings took at most 3 GiB of a GPU: gpus={} holds one of them on {}; planned"
     assert sentence.format(0.0625, "H100 SXM") in said("h100")
     assert sentence.format(0.25, "L4") in said("l4")
+
+
+def test_it_says_how_training_steps_run_on_a_gpu(
+    write_ablation: WriteAblation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    axes = '[vary("mixer", ["performer", "attention"]), vary("steps", [100_000_000])]'
+    scale = "Scale(dim=16, depth=1, length=8, steps=4, batch=2, gpus={})"
+    path = str(
+        write_ablation(
+            baseline='Model(mixer="attention")',
+            axes=axes,
+            probes='["quality"]',
+            scales=f'{{"quick": {scale.format(1.0)}, "smoke": {scale.format(0)}}}',
+        )
+    )
+    show(Asked([path], "quick", 1), tmp_path)
+    line = next(x for x in capsys.readouterr().out.splitlines() if "steps on a GPU" in x)
+    assert "1 training each one CUDA graph (compiling takes about" in line
+    assert "1 training compiled; each one CUDA graph" in line
+    assert "1 training eagerly: Performer draws random numbers during training" in line
+    show(Asked([path], "quick", 1), tmp_path, as_json=True)
+    by_variant = {each["variant"]: each["steps"] for each in json.loads(capsys.readouterr().out)}
+    assert by_variant["steps=100000000"] == "compiled; each one CUDA graph"
+    show(Asked([path], "smoke", 1), tmp_path)
+    assert "steps on a GPU" not in capsys.readouterr().out
 
 
 def test_a_data_set_that_has_to_be_fetched_is_named_with_its_command(

@@ -13,16 +13,14 @@ first three numbers are fitted to the step of `heads` at standard scale with bat
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 
 from bakeoff.models import Mixer, ModelSpec, architecture_class, build_shapes
-from bakeoff.suite.planning.loader import tried
 
 _SHARE_OF_PEAK = 0.5
 _PASSES = 3  # forward and backward take as many FLOPs as three forward passes
-_MEASURED_PEAK = 7.7e14  # FLOP/s of large matrix products in bf16
+MEASURED_PEAK = 7.7e14  # FLOP/s of large matrix products in bf16
 _SECONDS_PER_TOKEN = 1.3e-5  # of a recurrence
 
 
@@ -41,6 +39,8 @@ class _Rates:
 
 _RECORDED = _Rates(per_tensor=1.6e-5, per_activation=1.3e-10)
 _COMPILED = _Rates(per_tensor=1.5e-5, per_activation=5e-11)
+
+_LAUNCHES_PER_TENSOR = 2.1e-4  # seconds: 15.57 ms with a batch of 64
 
 # TFLOP/s of forward and backward of a mixer in bf16 as a CUDA graph: 4 sequences of 2,048 tokens of
 # width 512, default knobs, in the slower of both directions.
@@ -91,7 +91,7 @@ def step_seconds(
     batch: int,
     length: int,
     forward_flops: float,
-    peak: float,
+    peak: float = MEASURED_PEAK,
     is_compiled: bool = False,
 ) -> float:
     """Return the estimated seconds of forward, backward and update.
@@ -101,18 +101,26 @@ def step_seconds(
         batch: Number of examples.
         length: Number of tokens of an example; some models are built for longer test sequences.
         forward_flops: FLOPs of a forward pass over one example.
-        peak: FLOPs per second of large matrix products on the GPU, at the trial's precision.
+        peak: FLOPs per second of large matrix products on the GPU, at the trial's precision; by
+            default those of the GPU that was measured, in bf16.
         is_compiled: Whether the step is compiled before it is recorded.
     """
     rates = _COMPILED if is_compiled else _RECORDED
     parts = _parts(spec.spelling, length)
     of_mixers = sum(parts.flops.values())
     mixing = sum(flops / (1e12 * _TFLOPS_OF_MIXERS[name]) for name, flops in parts.flops.items())
-    others = max(0.0, forward_flops - of_mixers) / (_SHARE_OF_PEAK * _MEASURED_PEAK)
+    others = max(0.0, forward_flops - of_mixers) / (_SHARE_OF_PEAK * MEASURED_PEAK)
     activations = parts.num_tokens * spec.dim * spec.depth * rates.per_activation
-    computing = batch * (_PASSES * (mixing + others) + activations) * _MEASURED_PEAK / peak
+    computing = batch * (_PASSES * (mixing + others) + activations) * MEASURED_PEAK / peak
     one_by_one = length * parts.num_recurrences * _SECONDS_PER_TOKEN
     return parts.num_tensors * rates.per_tensor + one_by_one + computing
+
+
+def launched_seconds(spec: ModelSpec, length: int) -> float:
+    """Return the estimated seconds in which Python launches the kernels of a step, one by one."""
+    parts = _parts(spec.spelling, length)
+    one_by_one = length * parts.num_recurrences * _SECONDS_PER_TOKEN
+    return parts.num_tensors * _LAUNCHES_PER_TENSOR + one_by_one
 
 
 @dataclass(frozen=True)
@@ -135,8 +143,7 @@ class _Parts:
 @cache
 def _parts(spelling: str, length: int) -> _Parts:
     spec = ModelSpec.of_spelling(spelling)
-    with tried() if spec.is_own else nullcontext():
-        model = build_shapes(spec)
+    model = build_shapes(spec)
     mixers = [part for part in model.modules() if isinstance(part, Mixer)]
     own = 0 if spec.is_own else architecture_class(spec.architecture).sequential_operations(spec)
     flops: dict[str, float] = {}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from bakeoff.models import ModelSpec
-from bakeoff.suite.planning.gpu_steps import step_seconds
 from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.probes.gpu_steps import launched_seconds, step_seconds
 from bakeoff.suite.probes.probe import forward_flops, lengths_of
 from bakeoff.suite.schema import QUALITY, Trial
 from bakeoff.suite.spec import Model, vary
@@ -51,6 +51,16 @@ def test_large_batches_reach_the_measured_share_of_the_peak(
     flops = 3 * batch * forward_flops(transformer.subjects[0], 1, lengths_of(transformer))
     found = flops / seconds(transformer, batch=batch) / PEAK
     assert share / 1.3 < found < 1.3 * share
+
+
+@pytest.mark.parametrize("batch", [1, 64, 4096])
+def test_a_compiled_step_is_never_estimated_to_be_slower(transformer: Trial, batch: int) -> None:
+    assert seconds(transformer, batch=batch, is_compiled=True) < seconds(transformer, batch=batch)
+
+
+def test_launching_one_by_one_takes_as_long_as_measured(transformer: Trial) -> None:
+    found = launched_seconds(transformer.subjects[0], transformer.length)
+    assert found == pytest.approx(15.57e-3, rel=0.05)
 
 
 def test_a_card_of_half_the_rate_takes_up_to_twice_as_long(transformer: Trial) -> None:
