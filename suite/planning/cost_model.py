@@ -1,8 +1,8 @@
 """Estimate the wall time of trials from the FLOPs of their models.
 
-On a CPU the rates are rough figures for one core; on a GPU they were measured, see `bakeoff.suite.probes.gpu_steps`. A
-run corrects them with the trials that have finished (`bakeoff.suite.commands.sweep_history`), so
-that only the ratios matter there.
+On a CPU the rates are rough figures for one core; on a GPU they were measured, see
+`bakeoff.suite.probes.gpu_steps`. A run corrects them with the trials that have finished
+(`bakeoff.suite.commands.sweep_history`), so that only the ratios matter there.
 """
 
 from __future__ import annotations
