@@ -68,7 +68,7 @@ def over_queries(
         return attend(*of_queries, *of_keys, visible)
     rows = int(_size_on(of_queries[0].device, size))
     found, start = [], 0
-    for chunk in zip(*(each.split(rows, dim=-2) for each in of_queries), strict=True):
+    for chunk in zip(*(torch.split(each, rows, dim=-2) for each in of_queries), strict=True):
         shown = visible.of_queries(start, start + chunk[0].shape[-2])
         keys = [each[..., : len(shown.keys), :] for each in of_keys]
         found.append(_recomputed(attend, *chunk, *keys, shown))

@@ -136,11 +136,11 @@ class HardAttention(Attention):
         reads_all = "estimator" if self.training else "reading"
         if getattr(self.config, reads_all) in ("soft", "expectation"):
             return super()._attend(queries, keys, values, visible, position)
-        of_queries, of_keys = (queries,), (keys, values)
+        of_queries, of_keys = [queries], [keys, values]
         attend = partial(self._read, position=position)
         if self.training and is_in_chunks(queries):  # chunks draw nothing, so draw before them
             rows, columns = draw_pairs(queries, keys)
-            of_queries, of_keys = (queries, rows), (keys, values, columns)
+            of_queries, of_keys = [queries, rows], [keys, values, columns]
             attend = partial(self._read_noise, position=position, is_hard=self._is_hard(queries))
         heads, *choices = over_queries(attend, of_queries, of_keys, visible)
         if self.choices is not None and choices:
