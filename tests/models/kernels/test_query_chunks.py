@@ -123,6 +123,15 @@ def test_a_graph_can_hold_the_chunks(name: str, knobs: dict[str, Any]) -> None:
         torch.autograd.grad(mixer(x).sum(), [x, *mixer.parameters()])
 
 
+@pytest.mark.slow
+def test_the_compiler_takes_chunks_as_one_graph() -> None:
+    mixer, x = built("talking_heads", is_causal=True), torch.randn(BATCH, LENGTH, DIM)
+    with chunks_of(5):
+        compiled = torch.compile(mixer, backend="aot_eager", fullgraph=True)
+        found = outputs_and_gradients(compiled, x, None)
+        torch.testing.assert_close(found, outputs_and_gradients(mixer, x, None))
+
+
 def test_a_cpu_computes_all_pairs_at_once() -> None:
     assert not is_in_chunks(torch.empty(1, 1, 10_000, 1))
     with chunks_of(4):
