@@ -59,3 +59,13 @@ def test_it_is_a_function_of_the_seed_and_of_the_pair_alone() -> None:
     part = gumbel_of_pairs(rows[:, :, 3:5], columns[:, :, :4])[:, 0]
     assert torch.equal(part, whole[:, 3:5, :4])
     assert not torch.equal(whole, noise(2, 7, 9, seed=1))
+
+
+@pytest.mark.gpu
+def test_a_gpu_computes_the_noise_that_the_cpu_computes() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("there is no CUDA device")
+    torch.manual_seed(0)
+    numbers = draw_pairs(torch.empty(2, 3, 40, 1), torch.empty(2, 3, 50, 1))
+    found = gumbel_of_pairs(*(each.cuda() for each in numbers)).cpu()
+    torch.testing.assert_close(found, gumbel_of_pairs(*numbers))
