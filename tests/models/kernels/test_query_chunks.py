@@ -72,6 +72,17 @@ def test_chunks_give_what_all_pairs_give(
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_chunks_in_evaluation_give_what_all_pairs_give(is_causal: bool) -> None:
+    x = torch.randn(BATCH, LENGTH, DIM)
+    for name, knobs in (*DETERMINISTIC, ("hard_attention", {"reading": "argmax"})):
+        mixer = built(name, is_causal=is_causal, **knobs).eval()
+        with torch.no_grad():
+            expected = mixer(x)
+            with chunks_of(4):
+                torch.testing.assert_close(mixer(x), expected)
+
+
 def test_a_chunk_sees_what_its_queries_see() -> None:
     x, mask = torch.zeros(BATCH, LENGTH, 1), torch.rand(BATCH, LENGTH) > 0.3
     for is_causal in (False, True):
