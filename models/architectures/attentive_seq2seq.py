@@ -56,7 +56,7 @@ from bakeoff.models.errors import ModelError
 from bakeoff.models.initialisation import Initialisation, PartSeeds, linear_map, redraw
 from bakeoff.models.kernels.alignment import Alignment, Reach, Score, Source
 from bakeoff.models.kernels.gated_unit import GatedUnit, TorchUnit, Turn, real_first
-from bakeoff.models.kernels.recurrence import read_padded
+from bakeoff.models.kernels.recurrence import read_padded, run
 from bakeoff.models.model_spec import ModelSpec, config_from_knobs
 
 _WINDOW = 10  # section 4.1 of Luong et al.
@@ -372,7 +372,7 @@ class LuongForm(AttentiveForm):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Return source states `[batch, time2, dim]` and the decoder's initial vectors."""
         if num_real is None:
-            values, last = self.encoder(embedded)
+            values, last = run(self.encoder, embedded)
         else:
             values, last = read_padded(self.encoder, embedded, num_real)
         vectors = tuple(part.transpose(0, 1) for part in last)
@@ -399,7 +399,7 @@ class LuongForm(AttentiveForm):
     def _attend(self, read: Tensor, state: AttentiveState) -> tuple[Tensor, Tensor, AttentiveState]:
         """Run all steps at once on the bottom layer's input; the new state lacks h~."""
         h, c = (part.transpose(0, 1).contiguous() for part in state.vectors[:2])
-        hidden, last = self.decoder(read, (h, c))
+        hidden, last = run(self.decoder, read, (h, c))
         context, weights = self.alignment(hidden, state.source, state.num_tokens)
         features = torch.tanh(self.combine(torch.cat([context, hidden], dim=-1)))
         vectors = tuple(part.transpose(0, 1) for part in last)

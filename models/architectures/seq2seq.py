@@ -53,7 +53,7 @@ from bakeoff.models.architecture import LOOP
 from bakeoff.models.architectures.encoder_decoder import EncoderDecoder
 from bakeoff.models.errors import ModelError
 from bakeoff.models.initialisation import PartSeeds
-from bakeoff.models.kernels.recurrence import read_padded
+from bakeoff.models.kernels.recurrence import read_padded, run
 from bakeoff.models.model_spec import ModelSpec
 
 States = tuple[Tensor, ...]
@@ -237,7 +237,7 @@ class Seq2Seq(EncoderDecoder):
         if self.config.is_source_reversed:
             context, mask = context.flip(1), None if mask is None else mask.flip(1)
         if mask is None or len(mask) == 0:  # an empty batch cannot be packed
-            return _batch_first(self.encoder(self.source_embedding(context))[1])
+            return _batch_first(run(self.encoder, self.source_embedding(context))[1])
         order = mask.logical_not().long().argsort(dim=1, stable=True)  # padding comes last
         x = self.source_embedding(context.masked_fill(~mask, 0).gather(1, order))
         num_real = mask.sum(dim=1)
@@ -253,7 +253,7 @@ class Seq2Seq(EncoderDecoder):
         c = state.context.unsqueeze(1).expand(-1, tokens.shape[1], -1)
         read = torch.cat([self.embedding(tokens), c], dim=-1)
         start = tuple(each.transpose(0, 1).contiguous() for each in state.states)
-        hidden, last = self.decoder(read, start if len(start) > 1 else start[0])
+        hidden, last = run(self.decoder, read, start if len(start) > 1 else start[0])
         after = SourceSummary(_batch_first(last), state.context)
         if self.config.readout == "maxout":
             pairs = self.readout(torch.cat([hidden, read], dim=-1)).unflatten(-1, (-1, 2))

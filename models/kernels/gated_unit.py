@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bakeoff.models.initialisation import scaled_normal
+from bakeoff.models.kernels.recurrence import run
 
 
 class GatedUnit(nn.Module):
@@ -54,7 +55,7 @@ class TorchUnit(nn.GRU):
 
     def read(self, x: Tensor) -> Tensor:
         """Return all states `[batch, time, dim]` over `[batch, time, inputs]`."""
-        states: Tensor = self(x)[0]
+        states: Tensor = run(self, x)[0]
         return states
 
 

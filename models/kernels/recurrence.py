@@ -10,13 +10,18 @@ Layers: each reads the outputs of the one below, of both directions, with nothin
 Padding: padded tokens are skipped; the recurrence runs over the real tokens as if they were
     adjacent. Packing needs their number on the CPU, which would wait for a GPU. On a GPU, in one
     direction, nothing is packed: padding after the real tokens changes none of their outputs.
+Precision: on a GPU under autocast, a recurrence computes in the dtype of its weights. There torch
+    would run cuDNN in float16, even under autocast to bfloat16, for which no loss is scaled:
+    gradients below 6e-8 would become zero, the more the more tokens share a loss. It would also
+    cast and pack all weights in every call, which loops over tokens repeat for each token. This
+    forgoes cuDNN's persistent kernels, which need float16; `tools/gpu_visit` times both.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +29,31 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from bakeoff.models.errors import ModelError
 from bakeoff.models.mixer import Context, Cost, Mask, Mixer, State, without_padding
+
+
+def run(network: nn.Module, x: Any, state: Any = None) -> Any:
+    """Return the outputs and the last state of a recurrent module.
+
+    On a GPU under autocast a module of torch runs without it; see the module's docstring.
+
+    Args:
+        network: A recurrent module of torch, or another one that is called in the same way.
+        x: Its input, a tensor or a packed sequence.
+        state: The state before the first token, one tensor or a tuple, or None, which means zeros.
+    """
+    is_of_torch = isinstance(network, nn.RNNBase)
+    if not (is_of_torch and x.is_cuda and torch.is_autocast_enabled("cuda")):
+        return network(x, state)
+    with torch.autocast("cuda", enabled=False):
+        return network(*in_dtype_of(network, x, state))
+
+
+def in_dtype_of(network: nn.Module, x: Any, state: Any) -> tuple[Any, Any]:
+    """Return an input and a state of `run` in the dtype of the module's weights."""
+    dtype = next(network.parameters()).dtype
+    if isinstance(state, tuple):
+        return x.to(dtype), tuple(each.to(dtype) for each in state)
+    return x.to(dtype), None if state is None else state.to(dtype)
 
 
 def read_padded(network: nn.RNNBase, x: Tensor, num_real: Tensor) -> tuple[Tensor, State]:
@@ -45,7 +75,7 @@ def read_padded(network: nn.RNNBase, x: Tensor, num_real: Tensor) -> tuple[Tenso
     if not _is_packed(x):
         return _read_token_by_token(network, x, lengths)
     packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-    outputs, last = network(packed)
+    outputs, last = run(network, packed)
     padded, _ = pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
     return padded, last if isinstance(last, tuple) else (last,)
 
@@ -59,7 +89,7 @@ def _read_token_by_token(network: nn.RNNBase, x: Tensor, lengths: Tensor) -> tup
     outputs, given = [], None
     state: State = ()
     for place, token in enumerate(x.unbind(dim=1)):
-        output, new = network(token.unsqueeze(1), given)
+        output, new = run(network, token.unsqueeze(1), given)
         parts = new if isinstance(new, tuple) else (new,)
         is_real = (lengths > place).view(1, -1, 1)
         pairs = zip(parts, state or parts, strict=True)
@@ -149,7 +179,7 @@ class Recurrence(Mixer):
         self.check_inputs(x, mask, context, context_mask)
         if mask is not None and len(x) > 0:  # an empty batch cannot be packed, and has no padding
             return self._forward_real(without_padding(x, mask), mask)
-        hidden: Tensor = self.network(x)[0]
+        hidden: Tensor = run(self.network, x)[0]
         return hidden
 
     def _forward_real(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -157,7 +187,7 @@ class Recurrence(Mixer):
         order = mask.logical_not().long().argsort(dim=1, stable=True)
         order = order.unsqueeze(-1).expand_as(x)  # (batch, time, dim)
         if self.is_unidirectional and not _is_packed(x):
-            return self._moved_back(self.network(x.gather(1, order))[0], order, mask)
+            return self._moved_back(run(self.network, x.gather(1, order))[0], order, mask)
         # A packed sequence cannot be empty: a sequence of padding alone reads one zero, and its
         # output is dropped below.
         num_real = mask.sum(dim=1).clamp(min=1).cpu()
@@ -165,7 +195,7 @@ class Recurrence(Mixer):
             x.gather(1, order), num_real, batch_first=True, enforce_sorted=False
         )
         hidden, _ = pad_packed_sequence(
-            self.network(packed)[0], batch_first=True, total_length=x.shape[1]
+            run(self.network, packed)[0], batch_first=True, total_length=x.shape[1]
         )
         return self._moved_back(hidden, order, mask)
 
@@ -183,7 +213,7 @@ class Recurrence(Mixer):
         self.check_steps()
         # Torch expects the layers first, and one tensor for one vector, a tuple for several.
         last = tuple(part.transpose(0, 1).contiguous() for part in state)
-        output, new = self.network(x_t.unsqueeze(1), last if len(last) > 1 else last[0])
+        output, new = run(self.network, x_t.unsqueeze(1), last if len(last) > 1 else last[0])
         parts = cast("State", new if len(last) > 1 else (new,))
         return output.squeeze(1), tuple(part.transpose(0, 1) for part in parts)
 

@@ -7,7 +7,7 @@ drawn here, split into heads and merged. Scores and positions belong to the mixe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +42,20 @@ class Visibility:
     def is_everything(self) -> bool:
         """Return True if no key is hidden from any query."""
         return self.real is None and self.window is None and not self.is_causal
+
+    def of_queries(self, start: int, stop: int) -> Visibility:
+        """Return the visibility of the queries from index `start` up to below `stop`.
+
+        If a causal sequence attends to itself, the keys after these queries are left out.
+        """
+        is_square = len(self.queries) == len(self.keys)
+        last = stop if self.is_causal and self.prefix is None and is_square else len(self.keys)
+        return replace(
+            self,
+            queries=self.queries[start:stop],
+            keys=self.keys[:last],
+            real=None if self.real is None else self.real[:, :last],
+        )
 
     def distance(self) -> Tensor:
         """Return the position of each key minus that of each query, `[time, time2]`."""

@@ -12,8 +12,9 @@ Departures: general scores are scaled by 1/sqrt(d) by default; Luong's are not s
     is undefined there). Attention to a context uses no relative position, as in T5.
 Kernels: torch's (`bakeoff.models.kernels.attention_kernels`), most of which never write the
     weights to memory, and `materialised`, which does, so that its cost can be measured. Only
-    `materialised` supports additive scores and Shaw's positions. A bias (alibi, t5) is passed as a
-    mask, which is written to memory.
+    `materialised` supports additive scores and Shaw's positions; unless it is asked for, a GPU
+    then computes a chunk of queries at a time (`bakeoff.models.kernels.query_chunks`). A bias
+    (alibi, t5) is passed as a mask, which is written to memory.
 Fast form: `step` appends to a cache of keys and values, which copies the cache.
 """
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -28,6 +30,7 @@ from torch import Tensor, nn
 
 from bakeoff.models.errors import ModelError
 from bakeoff.models.kernels.attention_kernels import Kernel, checked_kernel, why_no_kernel
+from bakeoff.models.kernels.query_chunks import SIZE, over_queries
 from bakeoff.models.kernels.scores import SCORES
 from bakeoff.models.kernels.softmax_attention import (
     Visibility,
@@ -413,13 +416,30 @@ class Attention(Mixer):
             bias = None if position is None else position.bias(visible.distance(), queries.dtype)
             how: dict[str, Any] = {"scale": self.scale, "bias": bias, "kernel": self.kernel}
             heads = fused_attention(queries, keys, values, visible, **how)
+        elif self.config.kernel == "materialised":  # whole, so that its cost can be measured
+            (heads,) = self._weighted(queries, keys, values, visible, position=position)
         else:
-            weights = softmax_weights(self._scores(queries, keys, visible, position), visible)
-            heads = weights @ values
-            if isinstance(position, ShawPosition):
-                heads = heads + position.added_to_values(weights, visible.distance())
+            attend = partial(self._weighted, position=position)
+            size = SIZE if self.score.is_product else SIZE // 8  # a hidden layer for each pair
+            (heads,) = over_queries(attend, (queries,), (keys, values), visible, size=size)
         merged: Tensor = self.output(merge_heads(heads))
         return merged
+
+    def _weighted(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        visible: Visibility,
+        *,
+        position: RelativePosition | None,
+    ) -> tuple[Tensor]:
+        """Return the heads `[batch, heads, time, width]` by explicit weights, as a tuple of one."""
+        weights = softmax_weights(self._scores(queries, keys, visible, position), visible)
+        heads = weights @ values
+        if isinstance(position, ShawPosition):
+            heads = heads + position.added_to_values(weights, visible.distance())
+        return (heads,)
 
     def _prepare(
         self,

@@ -31,8 +31,9 @@ PARTS = (
     Part("times", 110, f"{_HERE}.times", 60, "step times of standard baselines"),
     Part("sharing", 70, f"{_HERE}.sharing", 60, "trainings side by side"),
     Part("timings", 80, f"{_HERE}.timings", 80, "length of timing trials against the plan"),
+    Part("places", 40, f"{_HERE}.places", 40, "mixers that were slow on a GPU"),
     Part("peers", 60, f"{_HERE}.peers", 60, "other implementations"),
-    Part("ablations", 160, f"{_HERE}.ablations", 36_000, "shipped ablations, seed by seed"),
+    Part("ablations", 120, f"{_HERE}.ablations", 36_000, "shipped ablations, seed by seed"),
 )
 
 

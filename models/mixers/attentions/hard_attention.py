@@ -16,7 +16,9 @@ Equation: a_i = softmax(scores of query i), as in `attention`; s_i is drawn from
 Bias: reinforce estimates the gradient of the expected cost without bias, but its variance grows
     with the number of samples that share a cost. Straight-through is biased, unless the cost is
     linear in s and tau is near 0; its variance does not grow in this way.
-Cost: n^2 d, as for `attention`; training always writes the weights to memory.
+Cost: n^2 d, as for `attention`; training writes the weights to memory, on a GPU for a chunk of
+    queries at a time (`bakeoff.models.kernels.query_chunks`). The backward pass computes a chunk
+    again, from the same noise (`bakeoff.models.kernels.pair_noise`).
 Departures: Xu et al. sample for one query at a time and draw soft or hard once for the whole model;
     here each layer draws separately. The default estimator is straight_through, which every
     training loop supports. A query without a visible key gets zeros from every head and samples
@@ -28,12 +30,15 @@ Padding: exact; padded keys are never sampled, and samples of padded queries do 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from bakeoff.models.errors import ModelError
+from bakeoff.models.kernels.pair_noise import draw_pairs, gumbel_of_pairs
+from bakeoff.models.kernels.query_chunks import is_in_chunks, over_queries
 from bakeoff.models.kernels.softmax_attention import Visibility, merge_heads, softmax_weights
 from bakeoff.models.mixer import Context, Mask, Mixer
 from bakeoff.models.mixers.attention import Attention
@@ -131,10 +136,53 @@ class HardAttention(Attention):
         reads_all = "estimator" if self.training else "reading"
         if getattr(self.config, reads_all) in ("soft", "expectation"):
             return super()._attend(queries, keys, values, visible, position)
+        of_queries, of_keys = [queries], [keys, values]
+        attend = partial(self._read, position=position)
+        if self.training and is_in_chunks(queries):  # chunks draw nothing, so draw before them
+            rows, columns = draw_pairs(queries, keys)
+            of_queries, of_keys = [queries, rows], [keys, values, columns]
+            attend = partial(self._read_noise, position=position, is_hard=self._is_hard(queries))
+        heads, *choices = over_queries(attend, of_queries, of_keys, visible)
+        if self.choices is not None and choices:
+            self.choices = [*self.choices, Choices(*(each[:, 0, :, 0] for each in choices))]
+        merged: Tensor = self.output(merge_heads(heads))
+        return merged
+
+    def _read_noise(
+        self,
+        queries: Tensor,
+        rows: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        columns: Tensor,
+        visible: Visibility,
+        **how: Any,
+    ) -> tuple[Tensor, ...]:
+        """Return the result of `_read`, with noise from the numbers of queries and keys."""
+        noise = gumbel_of_pairs(rows, columns)
+        return self._read(queries, keys, values, visible, noise=noise, **how)
+
+    def _read(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        visible: Visibility,
+        *,
+        position: RelativePosition | None,
+        noise: Tensor | None = None,
+        is_hard: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Return the heads `[batch, heads, time, width]`, and the choices if they are collected.
+
+        Choices are those of each query, `[batch, 1, time, 1]`. In training, random numbers that are
+        not given are drawn.
+        """
         scores = self._scores(queries, keys, visible, position)
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        choices: tuple[Tensor, ...] = ()
         if self.training:
-            weights = self._sampled(scores, visible)
+            weights, choices = self._sampled(scores, visible, noise, is_hard)
         else:
             weights = softmax_weights(scores, visible)
             weights = largest(weights, weights)
@@ -142,8 +190,7 @@ class HardAttention(Attention):
         heads = weights @ values
         if isinstance(position, ShawPosition):
             heads = heads + position.added_to_values(weights, visible.distance())
-        merged: Tensor = self.output(merge_heads(heads))
-        return merged
+        return heads, *choices
 
     def reference_reading(self, weights: Tensor) -> Tensor:
         """Return the weights, or with `argmax` a one-hot vector at the largest weight."""
@@ -151,25 +198,30 @@ class HardAttention(Attention):
             return weights
         return torch.eye(len(weights), dtype=weights.dtype)[weights.argmax()]
 
-    def _sampled(self, scores: Tensor, visible: Visibility) -> Tensor:
-        """Return one-hot rows, or for a soft batch the weights: `[batch, heads, time, time2]`."""
+    def _sampled(
+        self, scores: Tensor, visible: Visibility, noise: Tensor | None, is_hard: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return one-hot rows, or for a soft batch the weights, and the choices; see `_read`."""
         if self.config.estimator == "straight_through":
-            noisy = (scores + gumbel_like(scores)) / self.config.relaxation
-            relaxed = softmax_weights(noisy, visible)
+            noise = gumbel_like(scores) if noise is None else noise
+            relaxed = softmax_weights((scores + noise) / self.config.relaxation, visible)
             chosen = largest(relaxed, relaxed)
             chosen = chosen + (relaxed - relaxed.detach())  # the same value, with another gradient
             if self.soft_share == 0:
-                return chosen
-            return torch.where(self._is_hard(scores), chosen, softmax_weights(scores, visible))
+                return chosen, ()
+            is_hard = self._is_hard(scores) if is_hard is None else is_hard
+            return torch.where(is_hard, chosen, softmax_weights(scores, visible)), ()
         weights = softmax_weights(scores, visible)
         logs = weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
-        noisy = (logs + gumbel_like(logs)).masked_fill(weights == 0, torch.finfo(logs.dtype).min)
-        chosen, is_hard = largest(noisy, weights), self._is_hard(weights)
+        noise = gumbel_like(logs) if noise is None else noise
+        noisy = (logs + noise).masked_fill(weights == 0, torch.finfo(logs.dtype).min)
+        chosen = largest(noisy, weights)
+        is_hard = self._is_hard(weights) if is_hard is None else is_hard
+        choices: tuple[Tensor, ...] = ()
         if self.choices is not None:
-            log_probability = (chosen * logs).sum(dim=(1, 3)) * is_hard
-            entropy = -(weights * logs).sum(dim=(1, 3))
-            self.choices = [*self.choices, Choices(log_probability, entropy)]
-        return torch.where(is_hard, chosen, weights)
+            log_probability = (chosen * logs).sum(dim=(1, 3), keepdim=True) * is_hard
+            choices = log_probability, -(weights * logs).sum(dim=(1, 3), keepdim=True)
+        return torch.where(is_hard, chosen, weights), choices
 
     def _is_hard(self, x: Tensor) -> Tensor:
         """Return a boolean scalar on the device of `x`: whether this batch is sampled."""

@@ -12,8 +12,9 @@ Departures: scores, softmaxes and values have the same number of heads. The bias
     of padding are not from the papers.
 Padding: exact; padded keys are masked.
 Fast form: each map is one product over all pairs; scores and weights are written to memory, since
-    no fused kernel mixes heads. `step` appends to a cache of keys and values, which copies the
-    cache.
+    no fused kernel mixes heads, on a GPU for a chunk of queries at a time
+    (`bakeoff.models.kernels.query_chunks`). `step` appends to a cache of keys and values, which
+    copies the cache.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from bakeoff.models.kernels.query_chunks import over_queries
 from bakeoff.models.kernels.softmax_attention import (
     Visibility,
     draw_projections,
@@ -157,6 +159,14 @@ class TalkingHeads(Mixer):
 
     def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, visible: Visibility) -> Tensor:
         """Return the heads merged by the output projection, `[batch, time, dim]`."""
+        (heads,) = over_queries(self._heads, (queries,), (keys, values), visible)
+        merged: Tensor = self.output(merge_heads(heads))
+        return merged
+
+    def _heads(
+        self, queries: Tensor, keys: Tensor, values: Tensor, visible: Visibility
+    ) -> tuple[Tensor]:
+        """Return the heads, `[batch, heads, time, width]`, as a tuple of one."""
         # Nested, so that no more than two tensors of all pairs exist at a time.
         weights = softmax_weights(
             _over_heads(self.before, self.scale * queries @ keys.transpose(-1, -2)), visible
@@ -164,8 +174,7 @@ class TalkingHeads(Mixer):
         weights = _over_heads(self.after, weights)
         if not visible.is_everything() and self.after is not None and self.config.map_bias:
             weights = weights.masked_fill_(~visible.mask(), 0.0)
-        merged: Tensor = self.output(merge_heads(weights @ values))
-        return merged
+        return (weights @ values,)
 
 
 def _over_heads(linear: nn.Linear | None, pairs: Tensor) -> Tensor:

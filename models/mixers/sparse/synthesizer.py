@@ -14,12 +14,14 @@ Departures: shorter sequences use the first rows and columns. For each head the 
 Padding: padded tokens get no weight; each real one keeps the column of its position.
 Order: every position has its own column, so the mixer distinguishes orders without a position
     encoding.
-Fast form: all weights at once; `step` holds the values.
+Fast form: all weights at once, on a GPU those of a chunk of queries
+    (`bakeoff.models.kernels.query_chunks`); `step` holds the values.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,6 +30,7 @@ from torch import Tensor, nn
 
 from bakeoff.models.errors import ModelError
 from bakeoff.models.initialisation import linear_map
+from bakeoff.models.kernels.query_chunks import over_queries
 from bakeoff.models.kernels.softmax_attention import (
     Visibility,
     merge_heads,
@@ -144,9 +147,13 @@ class Synthesizer(Mixer):
         self, x: Tensor, mask: Mask = None, context: Context = None, context_mask: Mask = None
     ) -> Tensor:
         """Return the mixed tokens, `[batch, time, dim]`; see `Mixer.forward`."""
-        weights = self.attention_weights(x, mask, context, context_mask)
-        values = split_heads(self.value(without_padding(x, mask)), self.heads)
-        mixed: Tensor = self.output(merge_heads(weights.to(values.dtype) @ values))
+        self.check_inputs(x, mask, context, context_mask)
+        x = without_padding(x, mask)
+        visible = whole_sequence(x, mask, None, None, is_causal=self.is_causal)
+        of_queries = (x, *self._rows(0, x.shape[1]))
+        values = split_heads(self.value(x), self.heads)
+        (heads,) = over_queries(self._heads, of_queries, (values,), visible)
+        mixed: Tensor = self.output(merge_heads(heads))
         return mixed
 
     def attention_weights(
@@ -159,17 +166,33 @@ class Synthesizer(Mixer):
         self.check_inputs(x, mask, context, context_mask)
         x = without_padding(x, mask)
         visible = whole_sequence(x, mask, None, None, is_causal=self.is_causal)
-        return self._weights(x, visible).expand(len(x), -1, -1, -1)
+        return self._weights(x, self._rows(0, x.shape[1]), visible)
 
-    def _weights(self, x: Tensor, visible: Visibility) -> Tensor:
-        """Return the weights `[batch or 1, heads, time, time2]`, in float32 at least."""
-        scores = self._scores(x, visible.queries, len(visible.keys))
+    def _heads(self, x: Tensor, *others: Any) -> tuple[Tensor]:
+        """Return the heads, `[batch, heads, time, head_dim]`, as a tuple of one.
+
+        Args:
+            x: The queries, `[batch, time, dim]`.
+            others: The result of `_rows`, the values of the keys, and a `Visibility`.
+        """
+        *rows, values, visible = others
+        return (self._weights(x, rows, visible).to(values.dtype) @ values,)
+
+    def _rows(self, start: int, stop: int) -> tuple[Tensor, ...]:
+        """Return the rows of the table for places from `start` up to below `stop`, if any."""
+        table = self.left if self.table is None else self.table
+        return () if table is None else (table[:, start:stop],)
+
+    def _weights(self, x: Tensor, rows: Sequence[Tensor], visible: Visibility) -> Tensor:
+        """Return the weights `[batch, heads, time, time2]`, in float32 at least."""
+        scores = self._scores(x, rows, len(visible.keys))
         if visible.real is not None:  # each sequence has its own mask
             scores = scores.expand(len(x), -1, -1, -1).contiguous()
-        return softmax_weights(scores.to(torch.promote_types(x.dtype, torch.float32)), visible)
+        scores = scores.to(torch.promote_types(x.dtype, torch.float32))
+        return softmax_weights(scores, visible).expand(len(x), -1, -1, -1)
 
-    def _scores(self, x: Tensor, places: Tensor, used: int) -> Tensor:
-        """Return B of tokens at `places`, `[batch or 1, heads, time, used]`: the first columns."""
+    def _scores(self, x: Tensor, rows: Sequence[Tensor], used: int) -> Tensor:
+        """Return B of tokens, `[batch or 1, heads, time, used]`: the first columns."""
         if self.kind == "dense":
             scores: Tensor = self.maps[0](x, used)
             return scores
@@ -179,10 +202,9 @@ class Synthesizer(Mixer):
             both: Tensor = fine[..., columns % self.period] * coarse[..., columns // self.period]
             return both
         if self.table is not None:
-            return self.table[:, places, :used].unsqueeze(0)
-        assert self.left is not None
+            return rows[0][..., :used].clone().unsqueeze(0)  # the softmax changes its scores
         assert self.right is not None
-        return (self.left[:, places] @ self.right[:, :used].mT).unsqueeze(0)
+        return (rows[0] @ self.right[:, :used].mT).unsqueeze(0)
 
     def initial_state(self, batch: int) -> State:
         """Return an empty cache of values, `[batch, heads, 0, head_dim]`."""
@@ -196,8 +218,10 @@ class Synthesizer(Mixer):
         values = torch.cat([state[0], split_heads(self.value(x), self.heads)], dim=2)
         self._check_length(values.shape[2])
         visible = newest_token(values.shape[2], x.device)
-        weights = self._weights(x, visible)
-        mixed: Tensor = self.output(merge_heads(weights.to(values.dtype) @ values))
+        (heads,) = self._heads(
+            x, *self._rows(values.shape[2] - 1, values.shape[2]), values, visible
+        )
+        mixed: Tensor = self.output(merge_heads(heads))
         return mixed.squeeze(1), (values,)
 
     def state_bytes(self, length: int) -> int:

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from bakeoff.models import Mixer, ModelError, build_mixer
+from bakeoff.models.kernels.recurrence import in_dtype_of, run
 from tests.models.small_models import tokens
 
 names = pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])
@@ -80,3 +82,45 @@ def test_what_cannot_be_is_refused(name: str) -> None:
         build_mixer(name, 7, None, 9, True),
     ):
         assert odd(torch.zeros(1, 2, 7)).shape == (1, 2, 7)
+
+
+def test_inputs_and_states_get_the_dtype_of_the_weights() -> None:
+    network = nn.LSTM(8, 8, batch_first=True)
+    x, part = torch.randn(2, 3, 8).bfloat16(), torch.randn(1, 2, 8).half()
+    packed = pack_padded_sequence(x, torch.tensor([3, 2]), batch_first=True)
+    for given, state in ((x, (part, part)), (packed, (part, part)), (x, None)):
+        outputs, last = network(*in_dtype_of(network, given, state))
+        assert {each.dtype for each in (getattr(outputs, "data", outputs), *last)} == {
+            torch.float32
+        }
+    _, last = in_dtype_of(nn.GRU(8, 8).double(), x, part)
+    assert last.dtype == torch.float64
+
+
+@pytest.mark.parametrize("name", ["rnn", "gru"])  # some processors have no LSTM in bfloat16
+def test_a_cpu_under_autocast_computes_what_torchs_module_does(name: str) -> None:
+    network, x = TORCH[name](8, 8, batch_first=True), torch.randn(2, 5, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        (found, _), (expected, _) = run(network, x), network(x)
+    assert found.dtype == expected.dtype
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.gpu
+@names
+def test_a_gpu_under_autocast_keeps_small_gradients(name: str) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("there is no CUDA device")
+    torch.manual_seed(0)
+    mixer = build_mixer(name, dim=128, is_causal=True).cuda().train()
+    x = torch.randn(8, 16, 128, device="cuda")
+
+    def gradients(factor: float) -> list[torch.Tensor]:
+        with torch.autocast("cuda", torch.bfloat16):
+            output = mixer(x.bfloat16())
+        assert output.dtype == torch.float32
+        return list(torch.autograd.grad(factor * output.sum(), list(mixer.parameters())))
+
+    # A power of two, which rounds nothing in float32; float16 would give zeros.
+    for small, large in zip(gradients(2.0**-40), gradients(1.0), strict=True):
+        torch.testing.assert_close(small * 2.0**40, large)

@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 
 from bakeoff.models.kernels.matrix_state import Streams, recurrent
+from bakeoff.models.mixers.attentions.talking_heads import TalkingHeads
 from bakeoff.models.registry import ARCHITECTURES, MIXERS
 from bakeoff.suite.errors import UsageError
 from bakeoff.suite.planning.cost_model import seconds_of
 from bakeoff.suite.planning.plan import plan
 from tools.gpu_visit.__main__ import PARTS
-from tools.gpu_visit.parts import ablations, gpu_tests, peers, sharing, steps, timings
+from tools.gpu_visit.parts import ablations, gpu_tests, peers, places, sharing, steps, timings
 from tools.gpu_visit.results import MOST_BYTES, STOPPED, Results, Visit
 from tools.gpu_visit.runner import ROOT
 from tools.gpu_visit.standard import baseline, of_architecture, of_mixer
@@ -157,6 +158,32 @@ def test_a_test_file_is_one_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pytest, "main", lambda *given, plugins: pytest.ExitCode.INTERRUPTED)
     with pytest.raises(KeyboardInterrupt):
         gpu_tests._run(tmp_path / "test_x.py")
+
+
+@pytest.mark.parametrize("name", ["talking_heads", "hard_attention, reinforce"])
+def test_chunks_are_measured_against_all_pairs(visit: Visit, name: str) -> None:
+    found = dict(places.items(visit))[name]()
+    assert found.status == "ok", found.text
+    assert found.values["chunks_peak_bytes"] < found.values["whole_peak_bytes"]
+    assert ("equal" in found.text) == (name == "talking_heads")
+    json.dumps(dataclasses.asdict(found))
+
+
+def test_chunks_that_differ_are_a_failure(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = TalkingHeads._heads
+
+    def wrong(self: TalkingHeads, queries: Tensor, *others: Any) -> tuple[Tensor]:
+        (heads,) = right(self, queries, *others)
+        return (heads * queries.shape[-2],)
+
+    monkeypatch.setattr(TalkingHeads, "_heads", wrong)
+    assert dict(places.items(visit))["talking_heads"]().status == "failed"
+
+
+def test_a_recurrence_is_measured_beside_that_of_torch(visit: Visit) -> None:
+    found = dict(places.items(visit))["lstm, batch 4"]()
+    assert found.status == "ok"
+    assert {"ours_launched_seconds", "torch_peak_bytes"} <= found.values.keys()
 
 
 @pytest.mark.slow

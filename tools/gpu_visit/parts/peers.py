@@ -78,12 +78,12 @@ def _layer(device: str, size: dict[str, int], layer: _Layer) -> Finding:
     x = torch.randn(size["batch"], size["length"], size["dim"], device=device)
     with float32_products("float32"), torch.no_grad():
         apart = _apart(theirs(x), ours(x))
-    times = [_times(partial(_pass, each, x, device), device) for each in (ours, theirs)]
+    times = [_times(partial(pass_of, each, x, device), device) for each in (ours, theirs)]
     # Packages add small numbers to denominators and features.
     return _finding(apart, 10 * _CLOSE if mixer == "performer" else _CLOSE, times)
 
 
-def _pass(module: nn.Module, x: Tensor, device: str) -> Work:
+def pass_of(module: nn.Module, x: Tensor, device: str) -> Work:
     """Return forward and backward of a layer: in bf16 on a GPU."""
     precision = "float32" if device == "cpu" else "bf16"
     inputs = x.detach().clone().requires_grad_()
