@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from bakeoff.models.interface import Outputs
 from bakeoff.models.model_spec import ModelSpec
 from bakeoff.suite.errors import CheckpointError
+from bakeoff.suite.events import Condition
 from bakeoff.suite.schema import Training
 from bakeoff.suite.tasks.task import Batch, Split, Task
 from bakeoff.suite.training.engines.engine import (
@@ -105,7 +106,7 @@ class LocalEngine:
         self._average = WeightAverage(model, training.ema) if training.ema else None
         self._recorded = self._recording() if is_recorded else None
         self._is_to_ask = is_recorded and self.model is self._eager
-        self.attention_kernels = ""
+        self.kernels: tuple[Condition, ...] = ()
 
     def _recording(self) -> Any:
         from bakeoff.suite.training.engines.recording import RecordedSteps
@@ -133,13 +134,13 @@ class LocalEngine:
         return loss
 
     def _asked(self, step: Callable[[Batch, Task], Tensor]) -> Callable[[Batch, Task], Tensor]:
-        """Return the step, in which torch's choice of attention kernel is recorded once."""
-        from bakeoff.suite.training.engines.attention_choice import AttentionChoice
+        """Return the step, in which the kernels that are used are recorded once."""
+        from bakeoff.suite.training.engines.kernels_used import kernels_used
 
         def first(batch: Batch, task: Task) -> Tensor:
-            with AttentionChoice() as choice:
+            with kernels_used() as found:
                 loss = step(batch, task)
-            self.attention_kernels, self._is_to_ask = choice.said, False
+            self.kernels, self._is_to_ask = tuple(found), False
             return loss
 
         return first
