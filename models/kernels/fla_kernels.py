@@ -34,7 +34,7 @@ from bakeoff.models.kernels.matrix_state import Streams
 from bakeoff.models.kernels.removal_state import STEEPEST, RemovalStreams
 
 ByTorch = Callable[[Any, Product], Tensor]
-_BATCH, _TOKENS = 2, 160  # of the comparison: two chunks of 64, and half a chunk
+_BATCH, _TOKENS = 2, 160  # the comparison has two chunks of 64, and half a chunk
 _CLOSE = 0.05  # relative; rounding to bfloat16 alone gives up to 0.02
 _trusted: dict[tuple[object, ...], str] = {}
 

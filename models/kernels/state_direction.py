@@ -88,7 +88,7 @@ class Direction(StateReading):
                 streams,
                 self.by_torch,
                 has_delta=self.has_delta,
-                kernel=self.config.kernel,
+                kernel=self.config.state_kernel,
                 dtype=mapped.dtype,
             )
             return self.read_out(x, read, streams.values)

@@ -59,7 +59,9 @@ def read_state(
             return outputs
     is_scored = device == "cuda" and dtype is not torch.bfloat16
     if kernel == "fla" and not is_scored:
-        raise ModelError(f"kernel='fla' cannot be used: {why}; kernel='auto' takes torch instead")
+        raise ModelError(
+            f"state_kernel='fla' cannot be used: {why}; state_kernel='auto' takes torch instead"
+        )
     if device == "cuda":
         _tell(f"torch, because {why}" if why else "torch")
     return by_torch(streams, product_for(dtype, device))
@@ -93,8 +95,8 @@ def why_no_state_kernel(kernel: StateKernel, *, on_gpu: bool, precision: str) ->
     if kernel != "fla":
         return ""
     if not on_gpu:
-        return "kernel='fla' needs a GPU, and there is none"
-    return "" if precision == "bf16" else f"kernel='fla' computes in bf16, not in {precision}"
+        return "state_kernel='fla' needs a GPU, and there is none"
+    return "" if precision == "bf16" else f"state_kernel='fla' computes in bf16, not in {precision}"
 
 
 @contextmanager

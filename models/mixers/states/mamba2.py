@@ -131,8 +131,8 @@ class Mamba2(MatrixStateMixer):
                 none.
             skip: Whether D x is added to the output.
             chunk: Number of tokens per chunk.
-            kernel: ``torch`` (in chunks), ``fla`` (flash-linear-attention, on a GPU in bf16), or
-                ``auto``: ``fla`` where it is installed, can be used and agrees with ``torch``.
+            state_kernel: ``torch`` (in chunks), ``fla`` (flash-linear-attention, on a GPU in
+                bf16), or ``auto``: ``fla`` where it can be used and agrees with ``torch``.
         """
 
         heads: int = 4
@@ -141,7 +141,9 @@ class Mamba2(MatrixStateMixer):
         short_conv: int = 4
         skip: bool = True
         chunk: int = field(default=64, metadata={"cost_only": True})
-        kernel: StateKernel = field(default="auto", metadata={"cost_only": True, "is_late": True})
+        state_kernel: StateKernel = field(
+            default="auto", metadata={"cost_only": True, "is_late": True}
+        )
 
     def head_widths(self, config: Any) -> tuple[int, int]:
         """Return the width of B and C, and the width of x in one head."""

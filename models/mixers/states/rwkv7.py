@@ -121,7 +121,7 @@ class GooseReading(StateReading):
                 streams,
                 self.by_torch,
                 has_delta=True,
-                kernel=self.config.kernel,
+                kernel=self.config.state_kernel,
                 dtype=maps["key"].dtype,
             )
             return self._read_out(streams, read, maps["gate"]).to(x.dtype)
@@ -287,8 +287,8 @@ class RWKV7(MatrixStateMixer):
             shift: Whether each stream interpolates between the token and the previous one.
             bonus: Whether a token's own value is added once more, weighted by r * k~ * r_k.
             chunk: Number of tokens per chunk, at most 64; limited to twice the width of a head.
-            kernel: ``torch`` (in chunks), ``fla`` (flash-linear-attention, on a GPU in bf16), or
-                ``auto``: ``fla`` where it is installed, can be used and agrees with ``torch``.
+            state_kernel: ``torch`` (in chunks), ``fla`` (flash-linear-attention, on a GPU in
+                bf16), or ``auto``: ``fla`` where it can be used and agrees with ``torch``.
         """
 
         heads: int = 4
@@ -297,7 +297,9 @@ class RWKV7(MatrixStateMixer):
         shift: bool = True
         bonus: bool = True
         chunk: int = field(default=32, metadata={"cost_only": True})
-        kernel: StateKernel = field(default="auto", metadata={"cost_only": True, "is_late": True})
+        state_kernel: StateKernel = field(
+            default="auto", metadata={"cost_only": True, "is_late": True}
+        )
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:

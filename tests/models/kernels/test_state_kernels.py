@@ -92,11 +92,13 @@ def test_it_is_said_why_fla_cannot_be_used(
 @pytest.mark.parametrize("name", MIXERS)
 def test_a_plan_and_a_cpu_refuse_fla_alone(name: str) -> None:
     for kernel in ("auto", "torch", "fla"):
-        mixer = built(name, kernel=kernel)
+        mixer = built(name, state_kernel=kernel)
         place = {"on_gpu": False, "precision": "float32", "is_masked": True}
         assert bool(mixer.why_not_on(mixer.config, **place)) == (kernel == "fla")
         if kernel == "fla":
-            with pytest.raises(ModelError, match=r"kernel='fla' cannot be used: .* needs a GPU"):
+            with pytest.raises(
+                ModelError, match=r"state_kernel='fla' cannot be used: .* needs a GPU"
+            ):
                 mixer(tokens())
         else:
             assert torch.equal(mixer(tokens()), built(name)(tokens()))
@@ -105,8 +107,8 @@ def test_a_plan_and_a_cpu_refuse_fla_alone(name: str) -> None:
 
 
 def test_keys_that_are_too_wide_are_refused_before_anything_runs() -> None:
-    with pytest.raises(ModelError, match="kernel='fla' takes keys of at most 256 channels"):
-        build_mixer("mamba2", dim=8, state=257, kernel="fla")
+    with pytest.raises(ModelError, match="state_kernel='fla' takes keys of at most 256 channels"):
+        build_mixer("mamba2", dim=8, state=257, state_kernel="fla")
     assert build_mixer("mamba2", dim=8, state=257)
 
 
@@ -118,7 +120,7 @@ def test_auto_takes_a_kernel_that_agrees(name: str, usable: Any) -> None:
     with state_kernels_used() as used:
         found = mixer(tokens(), mask)
     assert used == {f"{MIXERS[name]} of flash-linear-attention"}
-    expected = built(name, kernel="torch")(tokens(), mask)
+    expected = built(name, state_kernel="torch")(tokens(), mask)
     apart = (found - expected)[mask].norm() / expected[mask].norm()
     assert 0 < apart < 0.02
 
@@ -140,9 +142,9 @@ def test_a_kernel_that_disagrees_is_not_used(name: str, fault: str, usable: Any)
         "nan": rf"the output of {name} differs from that of torch by nan%",
         "error": rf"{name} raises RuntimeError: out of resource: shared memory",
     }[fault]
-    assert torch.equal(built(name)(tokens()), built(name, kernel="torch")(tokens()))
-    with pytest.raises(ModelError, match=rf"{why}; kernel='auto' takes torch instead"):
-        built(name, kernel="fla")(tokens())
+    assert torch.equal(built(name)(tokens()), built(name, state_kernel="torch")(tokens()))
+    with pytest.raises(ModelError, match=rf"{why}; state_kernel='auto' takes torch instead"):
+        built(name, state_kernel="fla")(tokens())
 
 
 def test_a_kernel_is_compared_once_for_its_widths_and_unseen(usable: Any) -> None:
@@ -173,7 +175,7 @@ def test_a_lack_of_memory_says_nothing_about_a_kernel(usable: Any) -> None:
     with pytest.raises(torch.OutOfMemoryError):
         built("gla")(tokens())
     usable(peer)
-    assert built("gla", kernel="fla")(tokens()).isfinite().all()
+    assert built("gla", state_kernel="fla")(tokens()).isfinite().all()
 
 
 @pytest.mark.gpu
@@ -186,7 +188,7 @@ def test_a_gpu_takes_the_kernels(name: str, is_causal: bool) -> None:
     for kernel, said in (("auto", MIXERS[name]), ("torch", "torch")):
         torch.manual_seed(0)
         mixer = build_mixer(
-            name, dim=64, heads=4, is_causal=is_causal, max_length=100, kernel=kernel
+            name, dim=64, heads=4, is_causal=is_causal, max_length=100, state_kernel=kernel
         ).cuda()
         x = tokens("cuda").requires_grad_()
 
