@@ -18,7 +18,7 @@ UNKNOWN = "unknown"
 _CGROUPS, _OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _CPU = Path("/sys/devices/system/cpu")
 _TRUE = {"0": "off", "1": "on"}
-_PACKAGES = ("torch", "numpy", "ray", "mlflow", "deepspeed")
+_PACKAGES = ("torch", "numpy", "ray", "mlflow", "deepspeed", "fla-core")
 
 
 def provenance(resources: Resources) -> Provenance:

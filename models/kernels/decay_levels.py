@@ -20,6 +20,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from bakeoff.models.kernels.half_products import Product
+
 
 def head_decays(log_decay: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Compute decays with one number per token.
@@ -34,10 +36,13 @@ def head_decays(log_decay: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return _HeadDecays.apply(log_decay)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def decayed_products(log_decay: Tensor, keys: Tensor, *rows: Tensor) -> tuple[Tensor, ...]:
+def decayed_products(
+    product: Product, log_decay: Tensor, keys: Tensor, *rows: Tensor
+) -> tuple[Tensor, ...]:
     """Compute sum_c row_tc key_sc decay_tsc for each of the rows, with one decay per channel.
 
     Args:
+        product: Function that multiplies matrices.
         log_decay: `[..., size, width]`, the size a power of 2.
         keys: The same shape.
         rows: One or several tensors of the same shape.
@@ -47,7 +52,7 @@ def decayed_products(log_decay: Tensor, keys: Tensor, *rows: Tensor) -> tuple[Te
         `[..., size, width]`; and the products, `[..., size, size]` for each of the rows, zeros
         above the diagonal.
     """
-    return _DecayedProducts.apply(log_decay, keys, *rows)  # type: ignore[no-any-return, no-untyped-call]
+    return _DecayedProducts.apply(product, log_decay, keys, *rows)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _HeadDecays(torch.autograd.Function):
@@ -73,20 +78,23 @@ class _HeadDecays(torch.autograd.Function):
 
 class _DecayedProducts(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, log_decay: Tensor, keys: Tensor, *rows: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, product: Product, log_decay: Tensor, keys: Tensor, *rows: Tensor
+    ) -> tuple[Tensor, ...]:
         since, left = _first_level(log_decay)
         products = [torch.diag_embed((row * keys).sum(dim=-1)) for row in rows]
         for num, (from_border, to_border) in enumerate(_levels(since, left)):
             early = (_halves(keys, 2**num)[0] * to_border).transpose(-1, -2)
-            for row, product in zip(rows, products, strict=True):
+            for row, pairs in zip(rows, products, strict=True):
                 late = _halves(row, 2**num)[1] * from_border
-                _blocks(product, 2**num).copy_(late @ early)
+                _blocks(pairs, 2**num).copy_(product(late, early))
+        ctx.product = product
         ctx.save_for_backward(log_decay, since, left, keys, *rows)
         return since, left, *products
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
         log_decay, since, left, keys, *rows = ctx.saved_tensors
         of_keys, of_rows = torch.zeros_like(keys), [torch.zeros_like(row) for row in rows]
         for num, (from_border, to_border) in enumerate(_levels(*_first_level(log_decay))):
@@ -95,8 +103,8 @@ class _DecayedProducts(torch.autograd.Function):
             of_early = torch.zeros_like(early)
             for row, of_row, slope in zip(rows, of_rows, slopes[2:], strict=True):
                 block, late = _blocks(slope, size), _halves(row, size)[1] * from_border
-                _halves(of_row, size)[1].addcmul_(block @ early, from_border)
-                of_early += block.transpose(-1, -2) @ late
+                _halves(of_row, size)[1].addcmul_(ctx.product(block, early), from_border)
+                of_early += ctx.product(block.transpose(-1, -2), late)
             _halves(of_keys, size)[0].addcmul_(of_early, to_border)
         later = slopes[0] * since - of_keys * keys
         for row, of_row in zip(rows, of_rows, strict=True):
@@ -106,7 +114,7 @@ class _DecayedProducts(torch.autograd.Function):
             same = slope.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
             of_row.addcmul_(same, keys)
             of_keys.addcmul_(same, row)
-        return of_logs, of_keys, *of_rows
+        return None, of_logs, of_keys, *of_rows
 
 
 def _first_level(log_decay: Tensor) -> tuple[Tensor, Tensor]:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from bakeoff.models.errors import ModelError
 from bakeoff.models.initialisation import linear_map
 from bakeoff.models.kernels.state_direction import Direction
+from bakeoff.models.kernels.state_kernels import WIDEST, StateKernel, why_no_state_kernel
 from bakeoff.models.kernels.state_reading import StateReading
 from bakeoff.models.mixer import Context, Cost, Mask, Mixer, State, without_padding
 
@@ -68,6 +69,8 @@ class MatrixStateMixer(Mixer):
             output_gate: Gate of the output: ``none``; ``silu`` of a map of the token; ``sigmoid``
                 of a map whose rank is the width of a head.
             chunk: Tokens per chunk; with the delta rule, at most twice the width of a key is used.
+            state_kernel: ``torch`` (in chunks), ``fla`` (flash-linear-attention, on a GPU in
+                bf16), or ``auto``: ``fla`` where it can be used and agrees with ``torch``.
         """
 
         heads: int = 4
@@ -80,6 +83,9 @@ class MatrixStateMixer(Mixer):
         short_conv: int = 0
         output_gate: Gates = "none"
         chunk: int = field(default=64, metadata={"cost_only": True})
+        state_kernel: StateKernel = field(
+            default="auto", metadata={"cost_only": True, "is_late": True}
+        )
 
         def __init_subclass__(cls) -> None:
             """Append the documentation of the inherited knobs to that of the subclass."""
@@ -106,6 +112,11 @@ class MatrixStateMixer(Mixer):
         if taps == 1 or taps < 0:
             raise ModelError(f"{cls.name}: short_conv={taps} is neither 0 nor at least 2")
 
+    @classmethod
+    def why_not_on(cls, config: Any, *, on_gpu: bool, precision: str, is_masked: bool) -> str:
+        """Return why the kernel cannot run under the given conditions; empty if it can."""
+        return why_no_state_kernel(config.state_kernel, on_gpu=on_gpu, precision=precision)
+
     def make_parameters(self, config: Any) -> None:
         """Create one direction or two, and the output map."""
         num = 1 if self.is_causal else 2
@@ -114,6 +125,11 @@ class MatrixStateMixer(Mixer):
                 f"{self.name} needs even heads for its two directions, not heads={config.heads}"
             )
         key_width, value_width = self.head_widths(config)
+        if config.state_kernel == "fla" and key_width > WIDEST:
+            raise ModelError(
+                f"{self.name}: state_kernel='fla' takes keys of at most {WIDEST} channels, "
+                f"not {key_width}"
+            )
         self.directions = nn.ModuleList(
             self.direction(
                 dim=self.dim,

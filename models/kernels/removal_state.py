@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bakeoff.models.kernels.half_products import Product
 from bakeoff.models.kernels.matrix_state import Streams
 from bakeoff.models.kernels.state_chunks import chunk_size, in_order
 from bakeoff.models.kernels.state_pass import states_before
@@ -82,12 +83,16 @@ def one_removal(streams: RemovalStreams, state: Tensor) -> tuple[Tensor, Tensor]
     return s.queries @ state, state
 
 
-def chunked_removal(streams: RemovalStreams, *, size: int) -> Tensor:
+def chunked_removal(
+    streams: RemovalStreams, *, size: int, product: Product = torch.matmul
+) -> Tensor:
     """Compute the fast form; see the module's docstring.
 
     Args:
         streams: Streams of any length.
         size: Tokens per chunk, at most `LONGEST`, rounded down to a power of 2.
+        product: Function that multiplies matrices; the triangular solve and the states between
+            chunks do without it.
 
     Returns:
         `[batch, heads, time, value_width]`, in at least float32.
@@ -95,7 +100,7 @@ def chunked_removal(streams: RemovalStreams, *, size: int) -> Tensor:
     length = streams.values.shape[2]
     size = chunk_size(size)
     chunks = streams.wide().padded(-length % size).in_chunks(size)
-    return in_order(_outputs(chunks), length)
+    return in_order(_outputs(chunks, product), length)
 
 
 def removal_flops(length: int, size: int, *, key_width: int, value_width: int) -> int:
@@ -110,29 +115,29 @@ def removal_flops(length: int, size: int, *, key_width: int, value_width: int) -
     return chunks * (scores + inside) + state + passing
 
 
-def _outputs(s: RemovalStreams) -> Tensor:
+def _outputs(s: RemovalStreams, product: Product) -> Tensor:
     """Compute outputs `[chunks, batch, heads, size, value_width]`."""
     so_far = s.decay().cumsum(dim=-2)
     since, back = so_far.exp(), (-so_far).exp()
     queries, found = s.queries * since, s.found * (so_far - s.decay()).exp()
     keys, erased = s.keys * back, s.erased * back
     has_state = len(s.values) > 1
-    of_values = (found @ keys.transpose(-1, -2)).tril(-1) @ s.values
+    of_values = product(product(found, keys.transpose(-1, -2)).tril(-1), s.values)
     # The solver reads only the strictly lower triangle of the system.
     read: Tensor = torch.linalg.solve_triangular(
-        found @ erased.transpose(-1, -2),
+        product(found, erased.transpose(-1, -2)),
         torch.cat([of_values, found], dim=-1) if has_state else of_values,
         upper=False,
         unitriangular=True,
     )
-    lost = (queries @ erased.transpose(-1, -2)).tril() @ read
-    inside = (queries @ keys.transpose(-1, -2)).tril() @ s.values
+    lost = product(product(queries, erased.transpose(-1, -2)).tril(), read)
+    inside = product(product(queries, keys.transpose(-1, -2)).tril(), s.values)
     if not has_state:
         return inside - lost
     widths = [s.values.shape[-1], s.keys.shape[-1]]
     lost, unread = torch.split(lost, widths, dim=-1)
-    taken, removed = torch.split(erased.transpose(-1, -2) @ read, widths, dim=-1)
+    taken, removed = torch.split(product(erased.transpose(-1, -2), read), widths, dim=-1)
     kept = since[..., -1:, :].transpose(-1, -2)
-    written = kept * (keys.transpose(-1, -2) @ s.values - taken)
+    written = kept * (product(keys.transpose(-1, -2), s.values) - taken)
     before = states_before(written, kept, kept * removed)
-    return inside - lost + (queries - unread) @ before
+    return inside - lost + product(queries - unread, before)

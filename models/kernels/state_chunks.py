@@ -16,17 +16,22 @@ import torch
 from torch import Tensor
 
 from bakeoff.models.kernels.decay_levels import decayed_products, head_decays
+from bakeoff.models.kernels.half_products import Product
 from bakeoff.models.kernels.matrix_state import Streams
 from bakeoff.models.kernels.state_pass import states_after, states_before
 
 
-def chunked(streams: Streams, *, has_delta: bool, size: int) -> Tensor:
+def chunked(
+    streams: Streams, *, has_delta: bool, size: int, product: Product = torch.matmul
+) -> Tensor:
     """Compute the fast form: all chunks at once, except for the states between them.
 
     Args:
         streams: Streams of any length.
         has_delta: Whether to use the delta rule; see `one_step`.
         size: Tokens per chunk, rounded down to a power of 2.
+        product: Function that multiplies matrices; the triangular solve and the states between
+            chunks do without it.
 
     Returns:
         `[batch, heads, time, value_width]`, in at least float32.
@@ -34,7 +39,7 @@ def chunked(streams: Streams, *, has_delta: bool, size: int) -> Tensor:
     length = streams.values.shape[2]
     size = chunk_size(size)
     chunks = streams.wide().padded(-length % size).in_chunks(size)
-    return in_order(_outputs(chunks, _between(chunks, has_delta)), length)
+    return in_order(_outputs(chunks, _between(chunks, has_delta, product), product), length)
 
 
 def in_order(outputs: Tensor, length: int) -> Tensor:
@@ -101,24 +106,24 @@ class _Between:
     left: Tensor | None
 
 
-def _between(s: Streams, has_delta: bool) -> _Between:
+def _between(s: Streams, has_delta: bool, product: Product) -> _Between:
     """Compute the interactions inside all chunks."""
     rows = [s.queries, *([s.strong(s.keys)] if has_delta else [])]
     if s.log_decay is not None and s.log_decay.shape[-1] > 1:
-        since, left, *products = decayed_products(s.log_decay, s.keys, *rows)
+        since, left, *products = decayed_products(product, s.log_decay, s.keys, *rows)
         return _Between(*_one_or_two(products), since, left)
-    products = [row @ s.keys.transpose(-1, -2) for row in rows]
+    products = [product(row, s.keys.transpose(-1, -2)) for row in rows]
     if s.log_decay is None:
-        return _Between(*_one_or_two([product.tril() for product in products]), None, None)
+        return _Between(*_one_or_two([each.tril() for each in products]), None, None)
     decays, since, left = head_decays(s.log_decay)
-    return _Between(*_one_or_two([product * decays for product in products]), since, left)
+    return _Between(*_one_or_two([each * decays for each in products]), since, left)
 
 
 def _one_or_two(products: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
     return products[0], products[1] if len(products) > 1 else None
 
 
-def _outputs(s: Streams, between: _Between) -> Tensor:
+def _outputs(s: Streams, between: _Between, product: Product) -> Tensor:
     """Compute outputs `[chunks, batch, heads, size, value_width]`."""
     values, width = s.strong(s.values), s.values.shape[-1]
     if between.system is not None:
@@ -128,30 +133,32 @@ def _outputs(s: Streams, between: _Between) -> Tensor:
         values = torch.linalg.solve_triangular(
             between.system, torch.cat([values, *reads], dim=-1), upper=False, unitriangular=True
         )
-    inside = between.weights @ values
+    inside = product(between.weights, values)
     if len(values) == 1:
         return inside
     if s.keys.shape[2] < values.shape[2]:
         first, later = torch.split(inside, [1, len(inside) - 1])
-        return torch.cat([first, later + _read_of_shared(s, between, values)])
+        return torch.cat([first, later + _read_of_shared(s, between, values, product)])
     queries = _times(s.queries, between.since)
     if between.system is not None:
         inside, erased = torch.split(inside, [width, s.keys.shape[-1]], dim=-1)
         queries = queries - erased
-    return inside + queries @ _states_before(s, between, values, width)
+    return inside + product(queries, _states_before(s, between, values, width, product))
 
 
-def _states_before(s: Streams, between: _Between, values: Tensor, width: int) -> Tensor:
+def _states_before(
+    s: Streams, between: _Between, values: Tensor, width: int, product: Product
+) -> Tensor:
     """Return the state before each chunk, `[chunks, batch, heads, key_width, value_width]`."""
     kept = None if between.since is None else between.since[..., -1:, :].transpose(-1, -2)
-    written = _times(s.keys, between.left).transpose(-1, -2) @ values
+    written = product(_times(s.keys, between.left).transpose(-1, -2), values)
     if between.system is None:
         return states_before(written, kept, None)
     written, removed = torch.split(written, [width, s.keys.shape[-1]], dim=-1)
     return states_before(written, kept, removed)
 
 
-def _read_of_shared(s: Streams, between: _Between, values: Tensor) -> Tensor:
+def _read_of_shared(s: Streams, between: _Between, values: Tensor, product: Product) -> Tensor:
     """Return readings of earlier chunks, for all chunks but the first, if all heads share keys.
 
     The values of the heads are concatenated in the state, so decays are factors of its columns.
@@ -161,8 +168,8 @@ def _read_of_shared(s: Streams, between: _Between, values: Tensor) -> Tensor:
     if between.since is not None:
         kept = between.since[:-1, ..., -1:, :].expand_as(values[:-1, ..., :1, :])
         kept, since = _side_by_side(kept), between.since[1:]
-    before = states_after(s.keys[:-1].transpose(-1, -2) @ left, kept, None)
-    read = (s.queries[1:] @ before).squeeze(2)
+    before = states_after(product(s.keys[:-1].transpose(-1, -2), left), kept, None)
+    read = product(s.queries[1:], before).squeeze(2)
     apart = read.reshape(*read.shape[:3], values.shape[2], values.shape[-1])
     return _times(apart.movedim(-2, 2), since)
 

@@ -15,11 +15,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bakeoff.models.initialisation import linear_map
+from bakeoff.models.kernels.half_products import Product
 from bakeoff.models.kernels.matrix_state import Streams, empty_state, one_step, recurrent
 from bakeoff.models.kernels.short_conv import ShortConvolution
 from bakeoff.models.kernels.softmax_attention import merge_heads, split_heads
 from bakeoff.models.kernels.state_chunks import ChunkShape, chunked
 from bakeoff.models.kernels.state_decay import DECAYS, Decay
+from bakeoff.models.kernels.state_kernels import read_state
 from bakeoff.models.kernels.state_reading import StateReading
 from bakeoff.models.kernels.unit_length import unit_length, unit_mean_square
 from bakeoff.models.mixer import State
@@ -76,14 +78,24 @@ class Direction(StateReading):
 
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
         """Read a sequence `[batch, time, dim]` in chunks."""
-        mixed = self.mixed(x)
-        mixed = mixed if self.conv is None else self.conv(mixed)
+        mapped = self.mixed(x)
+        mixed = mapped if self.conv is None else self.conv(mapped)
         with torch.autocast(x.device.type, enabled=False):
             streams = self.streams(x, mixed, self.places(x, real))
             if real is not None:
                 streams = _without(streams, ~real[:, None, :, None])
-            read = chunked(streams, has_delta=self.has_delta, size=self.chunk)
+            read = read_state(
+                streams,
+                self.by_torch,
+                has_delta=self.has_delta,
+                kernel=self.config.state_kernel,
+                dtype=mapped.dtype,
+            )
             return self.read_out(x, read, streams.values)
+
+    def by_torch(self, streams: Streams, product: Product) -> Tensor:
+        """Compute the recurrence in chunks, in torch."""
+        return chunked(streams, has_delta=self.has_delta, size=self.chunk, product=product)
 
     def initial_state(self, batch: int) -> State:
         """Return the matrix, `[batch, heads, key_width, value_width]`, and the last tokens."""

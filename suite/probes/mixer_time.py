@@ -99,7 +99,7 @@ class MixerTime(Probe):
             limits=self.limits,
         )
         yield from timed.measured()
-        yield from timed.attention_kernels()
+        yield from timed.kernels_used()
         yield from timed.state_changes()
         yield from clock.conditions()
 

@@ -94,7 +94,7 @@ class StepTime(Probe):
                 yield _share(trial, found_peaks, found)
         if found_peaks and trial.batch > 1:
             yield from _of_one_sequence(trial, device, clock, bench)
-        yield from timed.attention_kernels()
+        yield from timed.kernels_used()
         yield from timed.state_changes()
         yield from clock.conditions()
 

@@ -156,8 +156,14 @@ class Provenance:
 
     @cached_property
     def environment_id(self) -> str:
-        """The hash of device model, threads and torch version, 12 hexadecimal digits."""
-        return content_hash([self.device, self.num_threads, self.versions.get("torch")])[:12]
+        """The hash of what timings depend on, 12 hexadecimal digits.
+
+        It is the device model, the threads, the version of torch and, on a GPU, that of the package
+        whose kernels a mixer may take.
+        """
+        content = [self.device, self.num_threads, self.versions.get("torch")]
+        kernels = self.versions.get("fla-core") if self.num_gpus else None
+        return content_hash([*content, *filter(None, [kernels])])[:12]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from bakeoff.suite.timing.passes import Key, Missing, Pass, built
 from bakeoff.suite.timing.rounds import TimingRun, why_missing
 from bakeoff.suite.timing.state_guard import StateGuard
 from bakeoff.suite.timing.stopping import DEFAULT, Limits
-from bakeoff.suite.training.engines.attention_choice import AttentionChoice
+from bakeoff.suite.training.engines.kernels_used import kernels_used
 from bakeoff.suite.training.engines.runtimes import NoRuntime
 
 _TOKENS_OF_A_CHECK = 16
@@ -88,19 +88,21 @@ class TimingComparison:
         """Yield which subjects changed the state of the process while they were measured."""
         return self._guard.said()
 
-    def attention_kernels(self) -> Iterator[Condition]:
-        """Yield which kernels compute attention on a GPU; each subject runs once more, untimed.
+    def kernels_used(self) -> Iterator[Condition]:
+        """Yield which kernels compute attention and matrix states on a GPU.
+
+        Each subject runs once more, untimed.
 
         A subject that failed while it was timed fails again and is left out, as is a compiled
         model.
         """
-        with AttentionChoice() as choice:
+        with kernels_used() as found:
             for spec in self.trial.subjects if self.device != "cpu" else ():
                 with suppress(Exception):
                     if spec.runtime == "eager":
                         with self._guard.around(spec):
                             self.main_operation(spec).run()
-        yield from choice.conditions()
+        yield from found
 
     def _passes(self) -> dict[Key, Pass | Missing]:
         found: dict[Key, Pass | Missing] = {}

@@ -170,8 +170,7 @@ def train_resuming(
     yield from _train(engine, exercise, checkpointer)
     if engine.how_steps_run:
         yield Condition("training steps", engine.how_steps_run)
-    if engine.attention_kernels:
-        yield Condition("attention kernel", engine.attention_kernels)
+    yield from engine.kernels
     with suppress(CheckpointError):  # a user's module may have state that cannot be hashed
         yield TrainedState(engine.state_sha256())
     engine.finish()

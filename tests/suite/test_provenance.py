@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 import subprocess
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -82,6 +83,16 @@ def test_resources_are_recorded_and_threads_are_an_environment_of_their_own() ->
     assert (two.num_cpus, two.num_threads, two.num_gpus) == (2.0, 2, 0.0)
     assert one.device == two.device == cpu_model() != ""
     assert one.environment_id != two.environment_id
+
+
+def test_kernels_of_a_package_are_part_of_a_gpus_environment() -> None:
+    """Check that a timing is repeated after the package was installed, on a GPU only."""
+    for num_gpus, is_same in ((0.0, True), (1.0, False)):
+        bare, with_kernels = (
+            replace(provenance(Resources()), num_gpus=num_gpus, versions={"torch": "2", **more})
+            for more in ({}, {"fla-core": "0.6.0"})
+        )
+        assert (bare.environment_id == with_kernels.environment_id) == is_same
 
 
 def test_conditions_are_those_of_the_machine_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from bakeoff.models.kernels.short_conv import ShortConvolution
 from bakeoff.models.kernels.softmax_attention import merge_heads, split_heads
 from bakeoff.models.kernels.state_decay import HeadDecay
 from bakeoff.models.kernels.state_direction import LEAST_SQUARE, Direction
+from bakeoff.models.kernels.state_kernels import StateKernel
 from bakeoff.models.kernels.unit_length import unit_mean_square
 
 
@@ -130,6 +131,8 @@ class Mamba2(MatrixStateMixer):
                 none.
             skip: Whether D x is added to the output.
             chunk: Number of tokens per chunk.
+            state_kernel: ``torch`` (in chunks), ``fla`` (flash-linear-attention, on a GPU in
+                bf16), or ``auto``: ``fla`` where it can be used and agrees with ``torch``.
         """
 
         heads: int = 4
@@ -138,6 +141,9 @@ class Mamba2(MatrixStateMixer):
         short_conv: int = 4
         skip: bool = True
         chunk: int = field(default=64, metadata={"cost_only": True})
+        state_kernel: StateKernel = field(
+            default="auto", metadata={"cost_only": True, "is_late": True}
+        )
 
     def head_widths(self, config: Any) -> tuple[int, int]:
         """Return the width of B and C, and the width of x in one head."""

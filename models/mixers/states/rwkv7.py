@@ -32,6 +32,7 @@ from torch.nn import functional
 
 from bakeoff.models.errors import ModelError
 from bakeoff.models.initialisation import linear_map
+from bakeoff.models.kernels.half_products import Product
 from bakeoff.models.kernels.matrix_state import empty_state
 from bakeoff.models.kernels.matrix_state_mixer import DeltaRuleMixer, MatrixStateMixer
 from bakeoff.models.kernels.removal_state import (
@@ -44,6 +45,7 @@ from bakeoff.models.kernels.removal_state import (
     removal_flops,
 )
 from bakeoff.models.kernels.softmax_attention import merge_heads, split_heads
+from bakeoff.models.kernels.state_kernels import StateKernel, read_state
 from bakeoff.models.kernels.state_reading import StateReading
 from bakeoff.models.mixer import State
 
@@ -115,8 +117,18 @@ class GooseReading(StateReading):
             streams = self._streams(maps)
             if real is not None:
                 streams = _without(streams, ~real[:, None, :, None])
-            read = chunked_removal(streams, size=self.chunk)
+            read = read_state(
+                streams,
+                self.by_torch,
+                has_delta=True,
+                kernel=self.config.state_kernel,
+                dtype=maps["key"].dtype,
+            )
             return self._read_out(streams, read, maps["gate"]).to(x.dtype)
+
+    def by_torch(self, streams: RemovalStreams, product: Product) -> Tensor:
+        """Compute the recurrence in chunks, in torch."""
+        return chunked_removal(streams, size=self.chunk, product=product)
 
     def initial_state(self, batch: int) -> State:
         """Return the matrix and, if tokens are shifted, the last token `[batch, dim]`."""
@@ -137,12 +149,12 @@ class GooseReading(StateReading):
         return out, ((matrix, x.squeeze(1)) if last else (matrix,))
 
     def _maps(self, x: Tensor, before: Tensor) -> dict[str, Tensor]:
-        """Return maps of the six streams, `[batch, time, heads * width]`, in float32 at least."""
+        """Return maps of the six streams, `[batch, time, heads * width]`."""
         streams = [x] * 6
         if self.shift is not None:
             streams = [x + (before - x) * share for share in self.shift]
         r, w, k, v, a, g = streams
-        maps = {
+        return {
             "receptance": self.receptance(r),
             "decay": self.decay(w, torch.tanh),
             "key": self.key(k),
@@ -150,11 +162,11 @@ class GooseReading(StateReading):
             "rate": self.rate(a),
             "gate": self.gate(g, torch.sigmoid),
         }
-        wide = torch.promote_types(maps["key"].dtype, torch.float32)
-        return {name: mapped.to(wide) for name, mapped in maps.items()}
 
     def _streams(self, maps: dict[str, Tensor]) -> RemovalStreams:
-        """Return the inputs of the recurrence, `[batch, heads, time, width]` each."""
+        """Return the inputs of the recurrence, `[batch, heads, time, width]` each, made wide."""
+        wide = torch.promote_types(maps["key"].dtype, torch.float32)
+        maps = {name: mapped.to(wide) for name, mapped in maps.items()}
         keys = maps["key"]
         rates = torch.sigmoid(self.rate_bias.to(keys.dtype) + maps["rate"])
         log_decay = -STEEPEST * torch.sigmoid(self.decay_bias.to(keys.dtype) + maps["decay"])
@@ -180,7 +192,7 @@ class GooseReading(StateReading):
             per_head = self.bonus.to(read.dtype).reshape(self.heads, 1, self.key_width)
             bonus = (s.queries * s.keys * per_head).sum(dim=-1, keepdim=True)
             out = out + merge_heads(bonus * s.values)
-        return out * gates
+        return out * gates.to(out.dtype)
 
     def reference(self, x: Tensor, seen: list[int]) -> Tensor:
         """Return the outputs by the plain recurrence; see `StateReading.reference`."""
@@ -275,6 +287,8 @@ class RWKV7(MatrixStateMixer):
             shift: Whether each stream interpolates between the token and the previous one.
             bonus: Whether a token's own value is added once more, weighted by r * k~ * r_k.
             chunk: Number of tokens per chunk, at most 64; limited to twice the width of a head.
+            state_kernel: ``torch`` (in chunks), ``fla`` (flash-linear-attention, on a GPU in
+                bf16), or ``auto``: ``fla`` where it can be used and agrees with ``torch``.
         """
 
         heads: int = 4
@@ -283,6 +297,9 @@ class RWKV7(MatrixStateMixer):
         shift: bool = True
         bonus: bool = True
         chunk: int = field(default=32, metadata={"cost_only": True})
+        state_kernel: StateKernel = field(
+            default="auto", metadata={"cost_only": True, "is_late": True}
+        )
 
     @classmethod
     def check_config(cls, config: Any, *, dim: int) -> None:

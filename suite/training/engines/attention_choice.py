@@ -7,7 +7,6 @@ torch uses for its choice is called here; if that fails, no kernel is reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -16,8 +15,6 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend
 from torch.overrides import TorchFunctionMode
-
-from bakeoff.suite.events import Condition
 
 
 class AttentionChoice(TorchFunctionMode):
@@ -46,11 +43,6 @@ class AttentionChoice(TorchFunctionMode):
     def said(self) -> str:
         """The names of all kernels, such as ``flash, math``."""
         return ", ".join(sorted(self.kernels))
-
-    def conditions(self) -> Iterator[Condition]:
-        """Yield the condition to record in a result, if there was any attention."""
-        if self.said:
-            yield Condition("attention kernel", self.said)
 
 
 def _is_recorded(queries: Tensor) -> bool:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from bakeoff.models.decoding import Decoded, Decoder, generate
 from bakeoff.models.interface import CONTEXT, INPUTS, PENALTY, Outputs
+from bakeoff.suite.events import Condition
 from bakeoff.suite.schema import Training
 from bakeoff.suite.tasks.data_order import chances_of
 from bakeoff.suite.tasks.metrics import Metric, PictureMetric, PlayedMetric
@@ -35,14 +36,13 @@ class Engine(Protocol):
         num_workers: The number of workers that share the batch.
         how_steps_run: Whether steps are compiled and recorded, or why they run eagerly; empty if
             neither was requested.
-        attention_kernels: The names of the kernels that computed attention in the first recorded
-            step.
+        kernels: Which kernels computed attention and matrix states in the first recorded step.
     """
 
     device: str
     rank: int
     num_workers: int
-    attention_kernels: str
+    kernels: tuple[Condition, ...]
 
     @property
     def how_steps_run(self) -> str: ...  # noqa: D102 - see above

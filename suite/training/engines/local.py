@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from bakeoff.models.interface import Outputs
 from bakeoff.models.model_spec import ModelSpec, Runtime
 from bakeoff.suite.errors import CheckpointError
+from bakeoff.suite.events import Condition
 from bakeoff.suite.schema import Training
 from bakeoff.suite.tasks.task import Batch, Split, Task
 from bakeoff.suite.training.engines.engine import (
@@ -112,7 +113,7 @@ class LocalEngine:
         self.schedule = schedule_of(self.optimizer, training)
         self._average = WeightAverage(model, training.ema) if training.ema else None
         self._is_to_ask = is_recorded and _declared_runtime(model) == "eager"
-        self.attention_kernels = ""
+        self.kernels: tuple[Condition, ...] = ()
         self._recorded: Any = None
         if is_recorded or is_compiled:
             self._recorded = self._recording(is_recorded=is_recorded, is_compiled=is_compiled)
@@ -166,14 +167,14 @@ class LocalEngine:
         return loss
 
     def _asked_update(self, batch: Batch, task: Task) -> Tensor:
-        """Make an update eagerly; record torch's choice of attention kernel, once."""
+        """Make an update eagerly; record which kernels are used, once."""
         if not self._is_to_ask:
             return self._update(batch, task)
-        from bakeoff.suite.training.engines.attention_choice import AttentionChoice
+        from bakeoff.suite.training.engines.kernels_used import kernels_used
 
-        with AttentionChoice() as choice:
+        with kernels_used() as found:
             loss = self._update(batch, task)
-        self.attention_kernels, self._is_to_ask = choice.said, False
+        self.kernels, self._is_to_ask = tuple(found), False
         return loss
 
     def _update(self, batch: Batch, task: Task) -> Tensor:

@@ -33,6 +33,7 @@ from torch import Tensor, nn
 
 from bakeoff.models.interface import Outputs
 from bakeoff.suite.errors import CheckpointError
+from bakeoff.suite.events import Condition
 from bakeoff.suite.schema import Parallel, Training
 from bakeoff.suite.tasks.task import Batch, Metric, Split, Task
 from bakeoff.suite.training.engines.engine import (
@@ -78,7 +79,8 @@ class ShardedEngine:
     Torch's process group must exist already.
     """
 
-    how_steps_run = attention_kernels = ""
+    how_steps_run = ""
+    kernels: tuple[Condition, ...] = ()
 
     def __init__(
         self,

@@ -69,7 +69,7 @@ class Once:
             self.operations(spec)[FORWARD].run()  # type: ignore[index]
         return iter(())
 
-    def attention_kernels(self) -> Iterator[Condition]:
+    def kernels_used(self) -> Iterator[Condition]:
         return iter(())
 
     def state_changes(self) -> Iterator[Condition]:

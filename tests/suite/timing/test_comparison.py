@@ -204,4 +204,4 @@ def test_a_gpus_kernels_of_attention_are_known_after_the_timing(
     subjects = [B, alone("attention"), alone("attention", kernel="math")]
     subjects += [replace(alone("attention", value_dim=3), runtime="compiled"), A]
     timed = replace(bench.comparison(*subjects), device=device, main_operation=main)
-    assert [condition.text for condition in timed.attention_kernels()] == said
+    assert [condition.text for condition in timed.kernels_used()] == said

@@ -12,15 +12,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from torch import Tensor
 
-from bakeoff.models.kernels.matrix_state import Streams, recurrent
 from bakeoff.models.mixers.attentions.talking_heads import TalkingHeads
 from bakeoff.models.registry import ARCHITECTURES, MIXERS
 from bakeoff.suite.errors import UsageError
 from bakeoff.suite.planning.cost_model import seconds_of
 from bakeoff.suite.planning.plan import plan
+from tests.models.kernels.fla_peer import peer
 from tools.gpu_visit.__main__ import PARTS
 from tools.gpu_visit.parts import ablations, gpu_tests, peers, places, sharing, steps, timings
 from tools.gpu_visit.results import MOST_BYTES, STOPPED, Results, Visit
@@ -98,20 +97,30 @@ def test_a_baseline_is_a_training_without_search_and_evaluation() -> None:
     assert (trial.training.steps, trial.training.num_evaluations) == (7, 0)
 
 
-@pytest.mark.parametrize(("name", "decay", "has_delta"), peers._STATES[-1:])
-def test_a_state_is_compared_with_a_peer_of_other_order(
-    monkeypatch: pytest.MonkeyPatch, visit: Visit, name: str, decay: str, has_delta: bool
+@pytest.mark.parametrize("kernel", peers._STATES)
+def test_a_state_is_compared_with_a_kernel(monkeypatch: pytest.MonkeyPatch, kernel: str) -> None:
+    monkeypatch.setattr(peers, "kernel_function", lambda _: peer)
+    found = peers._state("cpu", {"batch": 1, "length": 16, "dim": 32}, kernel)
+    assert (found.status, found.values["outputs_apart"] < 0.02) == ("ok", True), found.text
+    assert "goal at most 1.1" in found.text
+
+
+@pytest.mark.parametrize(
+    ("apart", "auto", "status", "said"),
+    [
+        (0.01, 1.05, "ok", "auto takes 1.05 times as long as fla, goal at most 1.1: met"),
+        (0.01, 1.2, "failed", "1.20 times as long as fla, goal at most 1.1: missed"),
+        (0.2, 1.05, "failed", "outputs differ (0.2)"),
+    ],
+)
+def test_a_kernel_chosen_by_itself_must_be_as_fast(
+    apart: float, auto: float, status: str, said: str
 ) -> None:
-    """Use our recurrence as the peer, in the layout of fla: heads after time."""
-
-    def peer(*given: Tensor | None) -> Tensor:
-        turned = [None if each is None else each.transpose(1, 2) for each in given]
-        streams = Streams(**dict(zip(peers._STREAMS, turned, strict=True)))
-        return recurrent(streams.wide(), has_delta=has_delta).transpose(1, 2).to(torch.bfloat16)
-
-    monkeypatch.setattr(peers, "_fla", lambda _: peer)
-    found = peers._state("cpu", {"batch": 1, "length": 16, "dim": 32}, name, decay, has_delta)
-    assert found.status == "ok", found.text
+    seconds = {"torch": 4e-3, "auto": auto * 1e-3, "fla": 1e-3}
+    found = peers._judged(apart, seconds, "gla of flash-linear-attention", is_dry=False)
+    assert found.status == status
+    assert said in found.text
+    assert found.text.endswith("; auto is gla of flash-linear-attention")
 
 
 @pytest.mark.slow

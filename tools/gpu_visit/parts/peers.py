@@ -5,7 +5,7 @@ torch's own layers are always there; performer-pytorch and fla (flash-linear-att
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -14,8 +14,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bakeoff.models import build_mixer
+from bakeoff.models.kernels.fla_kernels import kernel_arguments, kernel_function
+from bakeoff.models.kernels.half_products import Product
 from bakeoff.models.kernels.matrix_state import Streams
+from bakeoff.models.kernels.removal_state import STEEPEST, RemovalStreams, chunked_removal
 from bakeoff.models.kernels.state_chunks import chunked
+from bakeoff.models.kernels.state_kernels import StateKernel, read_state, state_kernels_used
 from bakeoff.suite.training.recipes import autocast_of, float32_products
 from tests.benchmarks import package_peers, torch_peers
 from tools.gpu_visit.results import Finding, Item, Visit
@@ -25,6 +29,7 @@ _SIZE = {"batch": 4, "length": 2048, "dim": 512}
 _DRY_SIZE = {"batch": 2, "length": 64, "dim": 32}
 _CLOSE = 1e-3  # relative, of outputs in float32
 _CLOSE_IN_BF16 = 3e-2
+_MOST_TIMES_FLA = 1.1
 # name -> mixer, whether it is causal, its knobs, how the peer is made of it
 _Layer = tuple[str, bool, dict[str, Any], torch_peers.Adapter]
 _LAYERS: dict[str, _Layer] = {
@@ -44,15 +49,15 @@ _LAYERS: dict[str, _Layer] = {
     "torch GRU": ("gru", True, {}, torch_peers.recurrent(nn.GRU)),
     "performer-pytorch": ("performer", False, {"heads": 8}, package_peers.performer),
 }
-_STREAMS = ("queries", "keys", "values", "log_decay", "strength")
-# (name, decay of: nothing, a head, a channel; delta rule)
-_STATES = (
-    ("fla simple_gla", "head", False),
-    ("fla gla", "channel", False),
-    ("fla delta_rule", "none", True),
-    ("fla gated_delta_rule", "head", True),
-    ("fla kda", "channel", True),
-)
+# Kernel of flash-linear-attention: decay of nothing, a head or a channel; delta rule.
+_STATES: dict[str, tuple[str, bool]] = {
+    "simple_gla": ("head", False),
+    "gla": ("channel", False),
+    "delta_rule": ("none", True),
+    "gated_delta_rule": ("head", True),
+    "kda": ("channel", True),
+    "rwkv7": ("channel", True),
+}
 
 
 def items(visit: Visit) -> Iterator[Item]:
@@ -60,8 +65,8 @@ def items(visit: Visit) -> Iterator[Item]:
     size = _DRY_SIZE if visit.is_dry else _SIZE
     for name, layer in _LAYERS.items():
         yield name, partial(_layer, visit.device, size, layer)
-    for name, decay, has_delta in _STATES:
-        yield name, partial(_state, visit.device, size, name, decay, has_delta)
+    for kernel in _STATES:
+        yield f"fla {kernel}", partial(_state, visit.device, size, kernel)
 
 
 def _layer(device: str, size: dict[str, int], layer: _Layer) -> Finding:
@@ -100,84 +105,98 @@ def pass_of(module: nn.Module, x: Tensor, device: str) -> Work:
     return work
 
 
-def _state(device: str, size: dict[str, int], name: str, decay: str, has_delta: bool) -> Finding:
+def _state(device: str, size: dict[str, int], kernel: str) -> Finding:
+    """Compare the recurrence as a mixer computes it, with each of its kernels, with the package's.
+
+    A mixer has float32 streams with heads before the time; the package gets its own layout.
+    """
     try:
-        theirs = _fla(name)
+        theirs = kernel_function(kernel)
     except ImportError as error:
         return Finding(text=f"{error.name} is not installed", status="skipped")
-    streams = _streams(device, size, decay, has_delta)
-    gradient = torch.randn_like(streams[2])
+    streams, (_, has_delta) = _streams(device, size, kernel), _STATES[kernel]
+    by_torch = partial(_in_chunks, has_delta)
+    how = {"has_delta": has_delta, "dtype": torch.bfloat16}
 
-    def ours(*given: Tensor | None) -> Tensor:
-        streams = Streams(**dict(zip(_STREAMS, given, strict=True)))  # type: ignore[arg-type]
-        return chunked(streams, has_delta=has_delta, size=64).to(streams.values.dtype)
+    def read(kernel: StateKernel, **given: Tensor) -> Tensor:
+        return read_state(type(streams)(**given), by_torch, kernel=kernel, **how)  # type: ignore[arg-type]
 
-    def turned(*given: Tensor | None) -> Tensor:  # theirs has heads after time
-        swapped = (None if each is None else each.transpose(1, 2).contiguous() for each in given)
-        return theirs(*swapped).transpose(1, 2)
+    given = {k: v for k, v in vars(streams).items() if v is not None}
+    arguments = kernel_arguments(streams, has_delta=has_delta)
+    constants = {k: v for k, v in arguments.items() if not isinstance(v, Tensor)}
+    tensors = {k: v for k, v in arguments.items() if isinstance(v, Tensor)}
+    forms: dict[str, tuple[Callable[..., Tensor], dict[str, Tensor]]] = {
+        "torch": (partial(read, "torch"), given),
+        "auto": (partial(read, "auto"), given),
+        "fla": (lambda **own: theirs(**own, **constants, scale=1.0)[0], tensors),
+    }
+    with torch.no_grad(), state_kernels_used() as used:
+        outputs = {name: form(**own) for name, (form, own) in forms.items()}
+    apart = _apart(outputs["torch"], outputs["fla"].transpose(1, 2))
+    seconds = {
+        name: _times(partial(_pass_of_streams, form, own, torch.randn_like(outputs[name])), device)
+        for name, (form, own) in forms.items()
+    }
+    return _judged(apart, seconds, "; ".join(sorted(used - {"torch"})), is_dry=device == "cpu")
 
-    with torch.no_grad():
-        apart = _apart(turned(*streams), ours(*streams))
-    times = [
-        _times(partial(_pass_of_streams, each, streams, gradient), device)
-        for each in (ours, turned)
-    ]
-    return _finding(apart, _CLOSE_IN_BF16, times)
+
+def _judged(apart: float, seconds: dict[str, float], used: str, *, is_dry: bool) -> Finding:
+    """Return whether outputs agree, and whether `auto` is nearly as fast as the package itself."""
+    times = seconds["auto"] / seconds["fla"]
+    is_close, is_fast = apart <= _CLOSE_IN_BF16, times <= _MOST_TIMES_FLA
+    each = ", ".join(f"{name} {milliseconds(taken)}" for name, taken in seconds.items())
+    text = (
+        f"outputs {'agree' if is_close else 'differ'} ({apart:.1g}); {each}; auto takes "
+        f"{times:.2f} times as long as fla, goal at most {_MOST_TIMES_FLA}: "
+        f"{'met' if is_fast else 'missed'}"
+    )
+    values = {"outputs_apart": apart, **{f"{name}_seconds": s for name, s in seconds.items()}}
+    return Finding(
+        text=f"{text}; auto is {used}" if used else text,
+        status="ok" if is_close and (is_fast or is_dry) else "failed",
+        values={**values, "auto_over_fla": times},
+    )
 
 
-def _streams(
-    device: str, size: dict[str, int], decay: str, has_delta: bool
-) -> tuple[Any, Any, Any, Any, Any]:
-    """Return queries, keys, values in bf16, and decay and strength as fla takes them."""
+def _in_chunks(has_delta: bool, streams: Any, product: Product) -> Tensor:
+    if isinstance(streams, RemovalStreams):
+        return chunked_removal(streams, size=32, product=product)
+    return chunked(streams, has_delta=has_delta, size=64, product=product)
+
+
+def _streams(device: str, size: dict[str, int], kernel: str) -> Streams:
+    """Return float32 streams with a layout as in a mixer: views of heads side by side."""
     torch.manual_seed(0)
-    heads, width = 8, size["dim"] // 8
+    (decay, has_delta), heads, width = _STATES[kernel], 8, size["dim"] // 8
 
     def drawn(width: int) -> Tensor:
-        return torch.randn(size["batch"], heads, size["length"], width, device=device)
+        x = torch.randn(size["batch"], size["length"], heads, width, device=device)
+        return x.transpose(1, 2)
 
-    keys = functional.normalize(drawn(width), dim=-1)
     decay_width = {"none": 0, "head": 1, "channel": width}[decay]
-    log_decay = -functional.softplus(drawn(decay_width) - 2) if decay_width else None
-    strength = torch.sigmoid(drawn(1)).bfloat16() if has_delta else None
-    queries = drawn(width) * width**-0.5
-    return queries.bfloat16(), keys.bfloat16(), drawn(width).bfloat16(), log_decay, strength
+    made: dict[str, Tensor] = {
+        "queries": drawn(width) * width**-0.5,
+        "keys": functional.normalize(drawn(width), dim=-1),
+        "values": drawn(width),
+    }
+    if decay_width:
+        made["log_decay"] = -functional.softplus(drawn(decay_width) - 2)
+    if kernel == "rwkv7":
+        made["log_decay"] = made["log_decay"].clamp(min=-STEEPEST)
+        found = functional.normalize(drawn(width), dim=-1)
+        return RemovalStreams(**made, found=found, erased=found * drawn(width).sigmoid())
+    return Streams(**made, strength=torch.sigmoid(drawn(1)) if has_delta else None)
 
 
 def _pass_of_streams(
-    attend: Callable[..., Tensor], streams: Sequence[Tensor | None], gradient: Tensor
+    attend: Callable[..., Tensor], given: dict[str, Tensor], gradient: Tensor
 ) -> Work:
-    leaves = [None if s is None else s.detach().clone().requires_grad_() for s in streams]
-    wanted = [each for each in leaves if each is not None]
+    leaves = {name: each.detach().clone().requires_grad_() for name, each in given.items()}
 
     def work() -> Tensor:
-        return torch.autograd.grad(attend(*leaves), wanted, gradient)[0]
+        return torch.autograd.grad(attend(**leaves), list(leaves.values()), gradient)[0]
 
     return work
-
-
-def _fla(name: str) -> Callable[..., Tensor]:
-    """Return fla's function of queries, keys, values, decay and strength, heads after time."""
-    if name == "fla simple_gla":
-        from fla.ops.simple_gla import chunk_simple_gla
-
-        return lambda q, k, v, g, b: chunk_simple_gla(q, k, v, g=g.squeeze(-1), scale=1.0)[0]
-    if name == "fla gla":
-        from fla.ops.gla import chunk_gla
-
-        return lambda q, k, v, g, b: chunk_gla(q, k, v, g, scale=1.0)[0]
-    if name == "fla delta_rule":
-        from fla.ops.delta_rule import chunk_delta_rule
-
-        return lambda q, k, v, g, b: chunk_delta_rule(q, k, v, b.squeeze(-1), scale=1.0)[0]
-    if name == "fla gated_delta_rule":
-        from fla.ops.gated_delta_rule import chunk_gated_delta_rule
-
-        return lambda q, k, v, g, b: chunk_gated_delta_rule(
-            q, k, v, g=g.squeeze(-1), beta=b.squeeze(-1), scale=1.0
-        )[0]
-    from fla.ops.kda import chunk_kda
-
-    return lambda q, k, v, g, b: chunk_kda(q, k, v, g, b.squeeze(-1), scale=1.0)[0]
 
 
 def _apart(one: Tensor, other: Tensor) -> float:

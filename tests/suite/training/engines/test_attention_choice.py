@@ -64,4 +64,4 @@ def test_a_recorded_training_says_it_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert Condition("attention kernel", "flash") in list(train_resuming(engine, exercise, None))
     monkeypatch.setattr(attention_choice, "_chosen", None)  # only the first step reads it
     engine.step(exercise.task.training_batch(0, 4, 0), exercise.task)
-    assert engine.attention_kernels == "flash"
+    assert engine.kernels == (Condition("attention kernel", "flash"),)
