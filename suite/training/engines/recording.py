@@ -22,8 +22,10 @@ Source: PyTorch's notes on CUDA graphs, "Whole-network capture".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -52,8 +54,32 @@ def record_nothing(why: str) -> None:
     _why_nothing = why
 
 
-def on_gpu(work: Work) -> Work:
+def why_nothing_recorded() -> str:
+    """Return the reason given to `record_nothing`, or ""."""
+    return _why_nothing
+
+
+@contextmanager
+def nothing_recorded(why: str) -> Iterator[None]:
+    """Let engines that are made in the block run their steps eagerly, so that others record them.
+
+    Their optimisers can be recorded.
+    """
+    before = _why_nothing
+    record_nothing(why)
+    try:
+        yield
+    finally:
+        record_nothing(before)
+
+
+def on_gpu(work: Work, pool: Any = None) -> Work:
     """Return a function that repeats the work; its result is in the same memory.
+
+    Args:
+        work: The work.
+        pool: Memory that other graphs use too, from `torch.cuda.graph_pool_handle`. No graph may
+            then need what it left there once another one was replayed. None for memory of its own.
 
     Raises:
         CaptureFailed: if the work waits for the GPU, a shape depends on data, or memory is short;
@@ -67,7 +93,7 @@ def on_gpu(work: Work) -> Work:
     torch.cuda.current_stream().wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
     try:
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=pool):
             result = work()
     except Exception as error:  # also raised if torch cannot end the capture
         first = error.__context__ if isinstance(error.__context__, Exception) else error
