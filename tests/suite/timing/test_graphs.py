@@ -62,7 +62,9 @@ def test_a_graph_is_slowed_by_so_much(gpu: FakeGpu, seconds: float) -> None:
 
 def test_a_pass_too_short_to_be_slowed_says_so(gpu: FakeGpu) -> None:
     slow = Graphs(gpu.clock).slowed(Pass(gpu.work(1, 10 * US)), holds, 1.05)
-    message = r"^a pass of 1\d(\.\d)? µs is too short to be slowed by 5%: one more kernel takes 1 µs$"
+    message = (
+        r"^a pass of 1\d(\.\d)? µs is too short to be slowed by 5%: one more kernel takes 1 µs$"
+    )
     with pytest.raises(NotRecorded, match=message):
         slow.run()
 
