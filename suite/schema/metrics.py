@@ -5,7 +5,6 @@ Probes, pages and tables read it from here. A metric of a user's own task is des
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -240,15 +239,16 @@ def metric_spec(name: str) -> MetricSpec:
     return MetricSpec(name=name, unit=known.unit, better=known.better)
 
 
-def metric_title(name: str, shown: Container[str] = ()) -> str:
+def metric_title(name: str, *, is_graph: bool = False) -> str:
     """Return the title of the metric in a table; empty if the table shows its name in words.
 
     Args:
         name: The metric.
-        shown: The metrics of the sweep. A time with a launched form among them is that of a graph.
+        is_graph: Whether to say that a time is that of a CUDA graph, because the time of launches
+            is shown too.
     """
     title = _KNOWN[name].title if name in _KNOWN else ""
-    return f"{title}, as a CUDA graph" if title and launched(name) in shown else title
+    return f"{title}, as a CUDA graph" if title and is_graph else title
 
 
 def metric_sentence(name: str) -> str:
