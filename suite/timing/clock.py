@@ -62,7 +62,9 @@ class SpeedProbe:
 
 _LONGEST_WAIT = 0.05
 _SIDE_OF_KNOWN_WORK, _PRODUCTS_OF_KNOWN_WORK = 64, 5
-_PASSES_OF_A_SPIN = 5  # in a row, so that the host is ahead of the device if it can be
+# Passes in a row and rounds in which a pass is measured, so that it can be slowed. Several passes
+# let the host be ahead of the device if it can be; a long one leaves it time for that.
+_MEASURED, _MEASURED_IF_LONG, _LONG = (5, 9), (1, 3), 0.02
 _SECONDS_TO_RAISE_THE_CLOCK = 0.1
 _LEAST_SHARE_OF_CLOCK = 0.75  # nvbench's default: it discards samples below this share
 
@@ -203,14 +205,16 @@ class CudaClock(Clock):
             made: Function that makes the run that is timed from a run of spins.
         """
         end = self.now() + _SECONDS_TO_RAISE_THE_CLOCK
+        seconds = self.seconds(one_pass, 1)
         while self.now() < end:
-            self.seconds(one_pass, _PASSES_OF_A_SPIN)
+            seconds = self.seconds(one_pass, 1)
+        num_passes, num_rounds = _MEASURED if seconds < _LONG else _MEASURED_IF_LONG
 
         def seconds_of(run: Call) -> Callable[[], float]:
             timed = made(run)
             return lambda: self.seconds(timed, 1)
 
-        return pass_and_spin(lambda: self.seconds(one_pass, _PASSES_OF_A_SPIN), seconds_of)
+        return pass_and_spin(lambda: self.seconds(one_pass, num_passes), seconds_of, num_rounds)
 
     def why_slow(self) -> str:
         """Return the reason if the GPU runs below three quarters of its maximum clock, else ""."""

@@ -16,7 +16,6 @@ import torch
 
 _CYCLES = 100_000  # 50 microseconds or more, so that the next launch is hidden
 _NUM = 10
-_ROUNDS = 9
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,7 @@ def spins(num: int, cycles: int) -> Callable[[], None]:
 def pass_and_spin(
     seconds_of_pass: Callable[[], float],
     seconds_of_spins: Callable[[Callable[[], None]], Callable[[], float]],
+    num_rounds: int,
 ) -> tuple[float, SpinCost]:
     """Return the seconds of a pass and the cost of a spin, measured in turn at the same clock.
 
@@ -64,12 +64,13 @@ def pass_and_spin(
         seconds_of_pass: Function that times the pass.
         seconds_of_spins: Function that prepares a run of spins; it returns a function that times
             the run.
+        num_rounds: The number of rounds, of which the medians count.
     """
     given = ((1, _CYCLES), (1, _NUM * _CYCLES), (_NUM, _CYCLES))
     timed = [seconds_of_pass, *(seconds_of_spins(spins(*each)) for each in given)]
     for time_once in timed:  # the first run wakes the device
         time_once()
-    rounds = [[time_once() for time_once in timed] for _ in range(_ROUNDS)]
+    rounds = [[time_once() for time_once in timed] for _ in range(num_rounds)]
     seconds, short, long, many = (median(each) for each in zip(*rounds, strict=True))
     rate = (_NUM - 1) * _CYCLES / (long - short) if long > short else 0.0
     return seconds, SpinCost(max(0.0, (many - long) / (_NUM - 1)), rate)

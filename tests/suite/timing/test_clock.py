@@ -144,6 +144,13 @@ def test_a_spin_after_the_pass_is_hidden_where_launches_take_longer(
     assert ratio == pytest.approx(1.01 if hidden else 1.05, abs=0.01)
 
 
+def test_a_long_pass_is_measured_few_times_before_it_is_slowed(gpu: FakeGpu) -> None:
+    work = gpu.work(1, 0.3)
+    gpu.clock.slowed(work, 1.05)()
+    assert gpu.calls.count("pass") < 10
+    assert gpu.clock.now() < 3.0
+
+
 def test_the_clock_of_an_idle_gpu_is_not_that_of_a_slowed_pass(gpu: FakeGpu) -> None:
     gpu.seconds_until_fast = 0.05  # it rises while the pass is measured
     work = gpu.work(1, 200 * US)
