@@ -63,7 +63,7 @@ class TimingComparison:
         main_operation: Function that builds the main operation again, for the controls.
         beside_first: Further operations that take part as subject 0, on a GPU as they are launched.
         at: The coordinate of the measurements, or "".
-        limits: The limits of each timing run; None for those of the clock.
+        limits: The limits of each timing run, or None to use those of the clock.
         read_times: Function that reads the CPU time so far of the machine and of this process.
     """
 

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from bakeoff.suite.timing.clock import Clock, CudaClock
-from bakeoff.suite.timing.passes import Call, NotRecorded, Pass, nothing
+from bakeoff.suite.timing.passes import Call, NoGraph, Pass, nothing
 from bakeoff.suite.timing.spins import spin
 from bakeoff.suite.training.engines.recording import on_gpu, why_nothing_recorded
 
@@ -42,7 +42,7 @@ class Graphs:
     def of(self, operation: Pass, why_not: WhyNot) -> Pass:
         """Return the pass as a graph.
 
-        Its first call raises `NotRecorded` if no graph can hold the pass.
+        Its first call raises `NoGraph` if no graph can hold the pass.
 
         Args:
             operation: The pass, as eager code runs it.
@@ -54,7 +54,7 @@ class Graphs:
         """Return the pass as a graph that ends with a spin and takes `factor` times as long.
 
         The first call measures the pass and the cost of a spin within a graph, see
-        `bakeoff.suite.timing.spins`. It raises `NotRecorded` also if a further kernel alone adds
+        `bakeoff.suite.timing.spins`. It raises `NoGraph` also if a further kernel alone adds
         more time than the spin may take.
         """
 
@@ -64,7 +64,7 @@ class Graphs:
             seconds, cost = self._clock.pass_and_spin(alone, self._captured)
             cycles = cost.cycles((factor - 1.0) * seconds)
             if not cycles:
-                raise NotRecorded(
+                raise NoGraph(
                     f"a pass of {seconds * 1e6:.3g} µs is too short to be slowed by "
                     f"{factor - 1.0:.0%}: one more kernel takes {cost.kernel_seconds * 1e6:.2g} µs"
                 )
@@ -80,7 +80,7 @@ class Graphs:
     def _graph(self, run: Call, why_not: WhyNot) -> Call:
         why = why_nothing_recorded() or why_not(run)
         if why:
-            raise NotRecorded(f"no CUDA graph can be recorded: {why}")
+            raise NoGraph(f"no CUDA graph can be recorded: {why}")
         return self._captured(run)
 
     def _captured(self, run: Call) -> Call:
@@ -88,7 +88,7 @@ class Graphs:
             self._pool = torch.cuda.graph_pool_handle()
 
         def work() -> Any:
-            run()  # what it returns is not kept, so that other graphs can use its memory
+            run()  # its result is not kept, so that other graphs can use the memory
 
         return on_gpu(work, self._pool)
 

@@ -30,7 +30,7 @@ class Missing:
     reason: str
 
 
-class NotRecorded(Exception):
+class NoGraph(Exception):
     """Raised if a pass cannot be recorded as a CUDA graph; the message has the reason."""
 
 

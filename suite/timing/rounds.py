@@ -20,7 +20,7 @@ from bakeoff.suite.errors import classified
 from bakeoff.suite.schema import Status
 from bakeoff.suite.timing.clock import Clock
 from bakeoff.suite.timing.machine_load import ReadTimes, num_cpus, seconds_of_others
-from bakeoff.suite.timing.passes import Key, Missing, NotRecorded, Pass, Passes
+from bakeoff.suite.timing.passes import Key, Missing, NoGraph, Pass, Passes
 from bakeoff.suite.timing.stopping import Limits, has_enough
 from bakeoff.suite.timing.time_blocks import Record, Round, TimeBlock
 
@@ -219,7 +219,7 @@ def why_missing(error: Exception, declared: str) -> Missing:
     Raises:
         Exception: the error itself, for any other reason.
     """
-    if isinstance(error, NotRecorded):
+    if isinstance(error, NoGraph):
         return Missing(Status.SKIPPED, str(error))
     status, reason = classified(error)
     if status is Status.OUT_OF_MEMORY:

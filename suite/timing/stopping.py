@@ -13,9 +13,9 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of a timing run, the same for every trial on a device of a kind; in seconds.
+    """Limits of a timing run, the same for every trial on a CPU, and for every trial on a GPU.
 
-    An attribute whose unit is not seconds says so.
+    They are in seconds unless stated otherwise.
 
     A candidate has enough samples once it has `least_rounds` samples which add up to
     `least_seconds` and the interval of their median is narrow. The timing run ends when all

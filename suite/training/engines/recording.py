@@ -78,8 +78,9 @@ def on_gpu(work: Work, pool: Any = None) -> Work:
 
     Args:
         work: The work.
-        pool: Memory that other graphs use too, from `torch.cuda.graph_pool_handle`. No graph may
-            then need what it left there once another one was replayed. None for memory of its own.
+        pool: Memory that other graphs use too, from `torch.cuda.graph_pool_handle`, or None if the
+            graph gets its own. A graph must not need what it left in shared memory once another
+            one was replayed.
 
     Raises:
         CaptureFailed: if the work waits for the GPU, a shape depends on data, or memory is short;

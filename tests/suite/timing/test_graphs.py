@@ -8,7 +8,7 @@ import torch
 from bakeoff.suite.timing import graphs
 from bakeoff.suite.timing.clock import CudaClock
 from bakeoff.suite.timing.graphs import Graphs
-from bakeoff.suite.timing.passes import Call, NotRecorded, Pass
+from bakeoff.suite.timing.passes import Call, NoGraph, Pass
 from bakeoff.suite.training.engines.recording import nothing_recorded
 from tests.suite.timing.fake_gpu import US, FakeGpu
 
@@ -65,7 +65,7 @@ def test_a_pass_too_short_to_be_slowed_says_so(gpu: FakeGpu) -> None:
     message = (
         r"^a pass of 1\d(\.\d)? µs is too short to be slowed by 5%: one more kernel takes 1 µs$"
     )
-    with pytest.raises(NotRecorded, match=message):
+    with pytest.raises(NoGraph, match=message):
         slow.run()
 
 
@@ -78,10 +78,10 @@ def test_what_no_graph_can_hold_is_refused_before_a_capture(gpu: FakeGpu) -> Non
         made.of(operation, lambda run: "it waits"),
         made.slowed(operation, lambda run: "it waits", 1.05),
     ):
-        with pytest.raises(NotRecorded, match=message):
+        with pytest.raises(NoGraph, match=message):
             each.run()
     assert (cleared, gpu.calls) == (["cleared"] * 2, [])
-    with nothing_recorded("a capture failed"), pytest.raises(NotRecorded, match="a capture failed"):
+    with nothing_recorded("a capture failed"), pytest.raises(NoGraph, match="a capture failed"):
         made.of(operation, holds).run()
 
 
