@@ -117,6 +117,23 @@ def test_a_reversible_stack_is_not_recorded(bench: Bench) -> None:
     assert found[launched(MAIN), 1].value
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_a_compiled_model_is_observed_without_being_compiled(bench: Bench) -> None:
+    """Observe it on a CPU: torch cannot compile while a mode sees each operation."""
+    import torch._dynamo as dynamo
+
+    layer = torch.nn.Linear(2, 2)
+    compiled = torch.compile(layer, dynamic=False)
+    x, spec = torch.ones(1, 2), replace(A, runtime="compiled")
+    timed = replace(bench.comparison(spec), device="cpu")
+    dynamo.utils.counters.clear()
+    assert timed._why_not_captured(spec, lambda: compiled(x).sum().backward()) == ""
+    assert layer.weight.grad is not None
+    why = timed._why_not_captured(spec, lambda: compiled(x).sum().item())
+    assert why.endswith("waits for a number from the device")
+    assert not dynamo.utils.counters["stats"]
+
+
 def test_a_subject_that_is_missing_is_missing_in_both_forms(bench: Bench) -> None:
     gone = Missing(Status.SKIPPED, "no step form")
 
