@@ -117,6 +117,7 @@ def test_a_reversible_stack_is_not_recorded(bench: Bench) -> None:
     assert found[launched(MAIN), 1].value
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 def test_a_compiled_model_is_observed_without_being_compiled(bench: Bench) -> None:
     """Observe it on a CPU: torch cannot compile while a mode sees each operation."""
