@@ -101,6 +101,7 @@ DEFAULT = Limits()
 ON_GPU = Limits(
     least_sample=2e-3,
     cold_pass=2e-3,
+    least_rounds=6,  # the interval is then from the fastest to the slowest
     least_seconds=0.01,
     seconds=1.5,
     most_seconds=2.0,
