@@ -202,7 +202,7 @@ def test_a_control_of_a_cpu_is_said_and_not_judged() -> None:
     trial = timing_trial(alone("attention"), alone("lstm"))
     measured = _measured(baseline_slowed_ratio=1.02, **{MAIN: 1e-3})
     found = timings.judged(trial, measured, "9.0 s", {})
-    assert (found.status, found.values) == ("ok", {"slowed_graph": 1.02})
+    assert (found.status, found.values) == ("ok", {"slowed_eager": 1.02})
 
 
 def test_too_little_time_for_an_ablation_is_no_result(visit: Visit) -> None:
