@@ -42,7 +42,7 @@ ABLATION = Ablation(
             ],
             quick=["lstm", "conv", "dilated_conv", "linformer", "performer", "fnet"],
         ),
-        vary("runtime", ["eager", "compiled", "cuda_graph"], quick=[]),
+        vary("runtime", ["eager", "compiled"], quick=[]),
     ],
     tasks=["shakespeare_characters", "shakespeare_masked"],
     probes=[

@@ -26,7 +26,7 @@ from bakeoff.models.errors import ModelError, did_you_mean
 from bakeoff.models.interface import INPUTS, Input, InputKind
 
 Knob = bool | int | float | str | None
-Runtime = Literal["eager", "compiled", "cuda_graph"]
+Runtime = Literal["eager", "compiled"]
 RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)
 
 
@@ -50,9 +50,8 @@ class ModelSpec:
         output_size: Number of logits per token (language models, tagger), or per sequence or pair
             (classifiers).
         settings: The architecture's `Config`, field by field; a field left out has its default.
-        runtime: How forward and backward are run: operation by operation (``eager``), compiled by
-            torch (``compiled``), or captured once and replayed (``cuda_graph``). It changes the
-            cost of the model, never its result.
+        runtime: How forward and backward are run: operation by operation (``eager``), or compiled
+            by torch (``compiled``). It changes the cost of the model, never its result.
         others: Further inputs, by the parameters of the model's `forward`.
     """
 

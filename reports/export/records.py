@@ -17,7 +17,7 @@ from bakeoff.suite.schema import About, Provenance
 
 Record = dict[str, Any]
 
-_INFERENCE = ("forward_seconds", "forward_peak", "forward_flops", "decode_")
+_INFERENCE = ("forward_seconds", "forward_launched", "forward_peak", "forward_flops", "decode_")
 _REPOSITORIES = {"torch": "pytorch/pytorch"}
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from bakeoff.reports.analysis.theory_gap import table_one
-from bakeoff.reports.document import Exhibit, ReportTable, Section, View
+from bakeoff.reports.document import Exhibit, ReportTable, Section, View, capitalized
 from bakeoff.reports.literature.speed import published_table
 from bakeoff.reports.plots.length_sweep import crossover_figure, growth_figure
 from bakeoff.reports.results.length_sweep import Axis, Growth, find, growths
@@ -30,7 +30,7 @@ from bakeoff.reports.tables.length_sweep import (
     use_in_words,
     utilisation_table,
 )
-from bakeoff.suite.schema import MIXER_ALONE, About, Provenance
+from bakeoff.suite.schema import MIXER_ALONE, About, Provenance, launched, metric_title
 
 _TIME, _MEMORY = "forward_backward_seconds", "forward_backward_peak_bytes"
 _FOLDED = {
@@ -39,6 +39,11 @@ _FOLDED = {
     _MEMORY: "Peak memory, forward and backward",
     "forward_peak_bytes": "Peak memory, forward without gradients",
 }
+_LAUNCHED = tuple(map(launched, (_TIME, *(name for name in _FOLDED if name.endswith("_seconds")))))
+_ON_GPU = (
+    "Times are those of CUDA graphs: what the GPU needs, without the launches of each kernel by "
+    "Python; tables of launched passes say so."
+)
 _BY_OTHERS: Mapping[Axis, str] = {
     "dim": "Forward and backward, by width",
     "batch": "Forward and backward, for several sequences at once",
@@ -96,7 +101,10 @@ def mixers_section(about: About, results: pd.DataFrame) -> Section | None:
         return None
     return Section(
         title="The mixers alone",
-        sentences=(_where(about, results, environment_id),),
+        sentences=_said(
+            _where(about, results, environment_id),
+            _ON_GPU if case.growth(launched(_TIME)) else "",
+        ),
         exhibits=exhibits,
         definition=_DEFINITION,
     )
@@ -231,6 +239,7 @@ def _other_costs(case: _Case) -> Iterator[ReportTable]:
     """Yield ratios with intervals, the other costs, and times by width, batch and threads."""
     time = case.growth(_TIME)
     others = [(case.growth(metric), title) for metric, title in _FOLDED.items()]
+    others += [(case.growth(name), capitalized(metric_title(name))) for name in _LAUNCHED]
     others += [(case.growth(_TIME, axis), title) for axis, title in _BY_OTHERS.items()]
     made = [ratios_table(case.about, time, _RATIOS)] if time else []
     made += [costs_table(case.about, growth, title) for growth, title in others if growth]

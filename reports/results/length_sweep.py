@@ -23,7 +23,15 @@ from bakeoff.reports.results.reading import (
     resolution_of,
 )
 from bakeoff.reports.results.series import is_bound
-from bakeoff.suite.schema import BASELINE_AGAIN, CONTROLS, MIXER_ALONE, About, Status
+from bakeoff.suite.schema import (
+    BASELINE_AGAIN,
+    CONTROLS,
+    MIXER_ALONE,
+    About,
+    Status,
+    is_launched,
+    launched,
+)
 
 Axis = Literal["length", "dim", "batch", "threads"]
 AXIS_SYMBOLS: Mapping[Axis, str] = {"length": "n", "dim": "d"}  # the axes of theory's formulas
@@ -123,7 +131,8 @@ def _with_resolutions(growth: Growth, among: Iterable[Growth]) -> Growth:
 
     They come from the baseline timed against itself, along the same axis in the same environment.
     """
-    again = find(among, BASELINE_AGAIN, growth.axis, growth.environment_id)
+    control = launched(BASELINE_AGAIN) if is_launched(growth.metric) else BASELINE_AGAIN
+    again = find(among, control, growth.axis, growth.environment_id)
     if growth.unit != "s" or again is None:
         return growth
     of_place = {p: [r for v in again.variants for r in again.of(v, p)] for p in again.places}

@@ -28,6 +28,8 @@ from bakeoff.suite.schema import (
     About,
     Better,
     Status,
+    is_launched,
+    launched,
     metric_bounds,
 )
 
@@ -48,7 +50,7 @@ def timings_of(series: Series, variant: str) -> tuple[Reading, ...]:
 
 
 _Key = tuple[str, str, str, str, Better]  # task, probe, metric, unit, better
-_Place = tuple[str, str, str, str]  # task, probe, environment, coordinate
+_Place = tuple[str, str, str, str, bool]  # task, probe, environment, coordinate, is launched
 _Readings = Mapping[str, tuple[Reading, ...]]
 
 
@@ -61,6 +63,7 @@ class Series:
         environment_id: The environment of the measurements if the metric depends on it; else empty.
         resolution: For times and rates, the log ratio that the baseline showed against itself; see
             `resolution_of`.
+        is_graph: Whether a time is that of a CUDA graph, beside which launches were timed.
         readings: Variant -> one reading per seed.
     """
 
@@ -72,6 +75,7 @@ class Series:
     at: str = ""
     environment_id: str = ""
     resolution: float = 0.0
+    is_graph: bool = False
     readings: _Readings
 
     @property
@@ -183,12 +187,24 @@ def all_series(about: About, results: pd.DataFrame) -> tuple[Series, ...]:
         key = (row["task"], row["probe"], row["metric"], row["unit"], row["better"])
         reading = reading_of(row)
         found.setdefault(key, {}).setdefault(row["variant"], []).append(reading)
-        if row["metric"] == BASELINE_AGAIN:
-            place = (row["task"], row["probe"], reading.environment_id, reading.at)
+        if row["metric"] in (BASELINE_AGAIN, launched(BASELINE_AGAIN)):
+            form = is_launched(row["metric"])
+            place = (row["task"], row["probe"], reading.environment_id, reading.at, form)
             again.setdefault(place, []).append(reading)
     resolutions = {place: resolution_of(some) for place, some in again.items()}
     every = (series for key, by_variant in found.items() for series in _split(key, by_variant))
-    return tuple(_with_resolution(series, resolutions) for series in every)
+    return _with_forms([_with_resolution(series, resolutions) for series in every])
+
+
+def _with_forms(every: Sequence[Series]) -> tuple[Series, ...]:
+    """Return the series; those with a launched form in the same environment are of graphs."""
+    forms = {_name(series) for series in every if is_launched(series.metric)}
+
+    def is_graph(series: Series) -> bool:
+        task, probe, metric, environment_id = _name(series)
+        return (task, probe, launched(metric), environment_id) in forms
+
+    return tuple(replace(each, is_graph=True) if is_graph(each) else each for each in every)
 
 
 def _with_resolution(series: Series, resolutions: Mapping[_Place, float]) -> Series:
@@ -196,7 +212,8 @@ def _with_resolution(series: Series, resolutions: Mapping[_Place, float]) -> Ser
     if not series.is_timed or not resolutions:
         return series
     places = {r.at for some in series.readings.values() for r in some}
-    named = ((series.task, series.probe, series.environment_id, at) for at in sorted(places))
+    form = is_launched(series.metric)
+    named = ((series.task, series.probe, series.environment_id, at, form) for at in sorted(places))
     return replace(series, resolution=max((resolutions.get(n, 0.0) for n in named), default=0.0))
 
 

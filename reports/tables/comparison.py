@@ -279,7 +279,7 @@ def _column(
 ) -> Column:
     return Column(
         key="_".join(filter(None, (series.metric, series.at, series.environment_id))),
-        title=metric_title(series.metric) or readable(series.metric),
+        title=metric_title(series.metric, is_graph=series.is_graph) or readable(series.metric),
         measured_unit=series.unit,
         unit=written.unit,
         arrow=ARROWS[series.better],

@@ -37,6 +37,7 @@ from bakeoff.suite.schema import (
     MIXER_ALONE,
     About,
     Status,
+    launched,
 )
 
 NAME = "controls"
@@ -185,6 +186,13 @@ def _checks(one: Instrument, growths: Sequence[Growth]) -> dict[str, Entry]:
     return {
         "the baseline against itself: reported as different": _share(false_alarms(again)),
         f"the baseline made {_SLOWED} slower: detected": _share(found(one.judged(BASELINE_SLOWED))),
+        **{
+            f"{name}, launched by Python": _share(share(one.judged(launched(metric))))
+            for name, metric, share in (
+                ("the baseline against itself", BASELINE_AGAIN, false_alarms),
+                (f"the baseline made {_SLOWED} slower", BASELINE_SLOWED, found),
+            )
+        },
         "smallest difference detected in four of five cases": _entry(
             as_percent(effect or 0.0), len(again), effect
         ),

@@ -442,20 +442,6 @@ def _refuse_elsewhere(spec: ModelSpec, scale: Scale, *, is_masked: bool) -> None
             config, on_gpu=bool(scale.gpus), precision=scale.precision, is_masked=is_masked
         ):
             raise Impossible(reason)
-    if spec.runtime == "cuda_graph" and (drawing := _draws_anew(spec)):
-        raise Impossible(
-            f"{drawing} draws random numbers during training, which a CUDA graph would only replay"
-        )
-
-
-def _draws_anew(spec: ModelSpec) -> str:
-    """Return the part of the model that draws random numbers in training; empty if none does."""
-    architecture = load_architecture(spec.architecture)
-    if architecture.is_stochastic:
-        return spec.architecture
-    mixers = load_mixers(spec.mixer)
-    drawing = next((name for name, kind in mixers.items() if kind.is_stochastic), "")
-    return drawing or (spec.architecture if architecture.learns_by_score(spec) else "")
 
 
 def _position(name: str, architecture: str) -> str:
@@ -468,13 +454,17 @@ def _position(name: str, architecture: str) -> str:
 def _runtime(model: Model, scale: Scale) -> Runtime:
     """Return the runtime, if the model can be run with it at that scale."""
     name = model.runtime
+    if name == "cuda_graph":
+        raise SpecError(
+            "runtime='cuda_graph' is not a value any more: on a GPU, timings are of CUDA graphs "
+            "and trainings record their steps, whatever the runtime is; set runtime='eager', or "
+            "runtime='compiled' to compile before that."
+        )
     runtime = next((each for each in RUNTIMES if each == name), None)
     if runtime is None:
         raise SpecError(unknown_name("runtime", name, RUNTIMES))
     if runtime != "eager" and _parallel(scale) is not None:
         raise Impossible(f"DeepSpeed runs eagerly, not by runtime={name!r}")
-    if runtime == "cuda_graph" and not scale.gpus:
-        raise Impossible(f"runtime={name!r} needs a GPU, and the scale has gpus=0")
     if runtime != "eager" and scale.step_runtime in _NOT_EAGER:
         raise Impossible(
             f"steps that the model runs by runtime={name!r} cannot also be run by "

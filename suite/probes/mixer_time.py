@@ -24,7 +24,7 @@ from bakeoff.suite.timing.kernels import kernels
 from bakeoff.suite.timing.machine_load import num_cpus
 from bakeoff.suite.timing.passes import Missing, Pass, built, over_vectors
 from bakeoff.suite.timing.peaks import peaks
-from bakeoff.suite.timing.stopping import DEFAULT, Limits
+from bakeoff.suite.timing.stopping import Limits
 from bakeoff.suite.training.engines.runtimes import prepared
 
 MAIN = "forward_backward_seconds"
@@ -35,7 +35,7 @@ class MixerTime(Probe):
     """Medians of interleaved rounds in one process, with their intervals.
 
     Args:
-        limits: The limits of a timing run; trials use the default, the same for all.
+        limits: The limits of a timing run; trials use None, those of the device's clock.
     """
 
     name = "mixer_time"
@@ -45,7 +45,7 @@ class MixerTime(Probe):
     depends_on = frozenset({"batch", "precision", "threads"})
     specs = tuple(map(metric_spec, (FORWARD, MAIN, DECODE)))  # without controls
 
-    def __init__(self, limits: Limits = DEFAULT) -> None:
+    def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits
 
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bakeoff.models import ModelSpec
 from bakeoff.suite.probes.probe import Probe, endless, initial_model, measurement
 from bakeoff.suite.probes.tensor_bytes import NewTensors, peak_bytes
-from bakeoff.suite.schema import Measurement, Parallel, Point, Trial, metric_spec
+from bakeoff.suite.schema import Measurement, Point, Trial, metric_spec
 from bakeoff.suite.tasks.registry import build_task
 from bakeoff.suite.training.engines.local import LocalEngine
 
@@ -27,12 +26,6 @@ class PeakMemory(Probe):
     is_at_length = True
     specs = (metric_spec("peak_memory_bytes"),)
     why_no_workers = "peak_memory measures one process; data_parallel measures workers"
-
-    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Return why a trial is skipped; torch does not count the peak of a CUDA graph's memory."""
-        if model.runtime == "cuda_graph":
-            return "a CUDA graph holds memory of its own, of which torch counts no peak"
-        return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """Run one step to create the lasting tensors, and measure a second one."""

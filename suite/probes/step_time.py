@@ -42,6 +42,7 @@ from bakeoff.suite.timing.comparison import Operations, TimingComparison
 from bakeoff.suite.timing.passes import Pass, built, forward, forward_backward
 from bakeoff.suite.timing.peaks import Peaks, are_wanted, peaks
 from bakeoff.suite.training.engines.local import LocalEngine
+from bakeoff.suite.training.engines.recording import nothing_recorded
 
 METRIC = "training_step_seconds"
 _FORWARD, _FORWARD_BACKWARD = "forward_seconds", "forward_backward_seconds"
@@ -170,8 +171,11 @@ class _StepBench:
         return self._step(self._engine(spec))
 
     def _engine(self, spec: ModelSpec) -> LocalEngine:
-        model = built(spec, self.device, self.seed)
-        return LocalEngine(model, endless(self.precision), self.device)
+        model, training = built(spec, self.device, self.seed), endless(self.precision)
+        if self.device == "cpu":
+            return LocalEngine(model, training, self.device)
+        with nothing_recorded("the timing records the step itself"):
+            return LocalEngine(model, training, self.device, is_recorded=True)
 
     def _step(self, engine: LocalEngine) -> Pass:
         batches = self._again()

@@ -25,6 +25,8 @@ from bakeoff.suite.schema.metrics import LEARNING_RATE as LEARNING_RATE
 from bakeoff.suite.schema.metrics import NUM_SENTENCES as NUM_SENTENCES
 from bakeoff.suite.schema.metrics import Better as Better
 from bakeoff.suite.schema.metrics import MetricSpec as MetricSpec
+from bakeoff.suite.schema.metrics import is_launched as is_launched
+from bakeoff.suite.schema.metrics import launched as launched
 from bakeoff.suite.schema.metrics import metric_bounds as metric_bounds
 from bakeoff.suite.schema.metrics import metric_sentence as metric_sentence
 from bakeoff.suite.schema.metrics import metric_spec as metric_spec

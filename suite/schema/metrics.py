@@ -5,7 +5,7 @@ Probes, pages and tables read it from here. A metric of a user's own task is des
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Better = Literal["higher", "lower", "none"]
@@ -15,11 +15,31 @@ LEARNING_RATE = "learning_rate"  # the probe that searches for the learning rate
 # The number of sentences that the other metrics of `written_scores` are computed from.
 NUM_SENTENCES = "num_sentences"
 BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
+_LAUNCHED = "_launched"
+
+
+def launched(metric: str) -> str:
+    """Return the metric of the same operation on a GPU if Python launches each of its kernels.
+
+    On a GPU, ``forward_seconds`` is the time of a CUDA graph, and ``forward_launched_seconds`` that
+    of eager code. On a CPU there is only the former, which is that of eager code.
+    """
+    what, _, unit = metric.rpartition("_")
+    return f"{what}{_LAUNCHED}_{unit}"
+
+
+def is_launched(metric: str) -> bool:
+    """Return True if the metric is one that `launched` returns."""
+    return metric.rpartition("_")[0].endswith(_LAUNCHED)
+
+
 # Metrics of the timing harness and of the machine, which do not compare variants.
 CONTROLS = frozenset(
     {
         BASELINE_AGAIN,
         BASELINE_SLOWED,
+        launched(BASELINE_AGAIN),
+        launched(BASELINE_SLOWED),
         "linear_kernel_seconds",
         "linearithmic_kernel_seconds",
         "quadratic_kernel_seconds",
@@ -201,6 +221,16 @@ _KNOWN = {
         ),
     ),
 }
+_TIMED = (
+    "forward_seconds",
+    "forward_backward_seconds",
+    "training_step_seconds",
+    "decode_token_seconds",
+)
+_KNOWN |= {
+    launched(name): replace(_KNOWN[name], title=f"{_KNOWN[name].title}, launched by Python")
+    for name in _TIMED
+}
 
 
 def metric_spec(name: str) -> MetricSpec:
@@ -209,9 +239,16 @@ def metric_spec(name: str) -> MetricSpec:
     return MetricSpec(name=name, unit=known.unit, better=known.better)
 
 
-def metric_title(name: str) -> str:
-    """Return the title of the metric in a table; empty if the table shows its name in words."""
-    return _KNOWN[name].title if name in _KNOWN else ""
+def metric_title(name: str, *, is_graph: bool = False) -> str:
+    """Return the title of the metric in a table; empty if the table shows its name in words.
+
+    Args:
+        name: The metric.
+        is_graph: Whether to say that a time is that of a CUDA graph, because the time of launches
+            is shown too.
+    """
+    title = _KNOWN[name].title if name in _KNOWN else ""
+    return f"{title}, as a CUDA graph" if title and is_graph else title
 
 
 def metric_sentence(name: str) -> str:

@@ -31,7 +31,7 @@ class Model(FrozenSpec):
         position: The position encoding, for an architecture that has a choice of it.
         dim: Model width; by default the scale's.
         depth: Number of blocks; by default the scale's.
-        runtime: How forward and backward are executed: ``eager``, ``compiled`` or ``cuda_graph``.
+        runtime: How forward and backward are executed: ``eager`` or ``compiled``.
         label: The name in an axis of models, for example ``ViT`` for ``model=ViT``; the default is
             the mixer or architecture with all fields that are set. It does not affect results.
         knobs: Fields of the `Config` of the mixer and of the architecture, given as further

@@ -1,1 +1,1 @@
-"""Interleaved timing of several candidates, with confidence intervals."""
+"""Interleaved timing with confidence intervals; on a GPU of CUDA graphs, and of launches."""

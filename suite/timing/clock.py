@@ -11,8 +11,6 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from statistics import median
 from typing import ClassVar
 
 import torch
@@ -21,6 +19,8 @@ from bakeoff.suite.events import Condition
 from bakeoff.suite.provenance import UNKNOWN
 from bakeoff.suite.timing.gpu_state import GpuState, gpu_state
 from bakeoff.suite.timing.passes import Call
+from bakeoff.suite.timing.spins import SpinCost, pass_and_spin, spin
+from bakeoff.suite.timing.stopping import DEFAULT, ON_GPU, Limits
 
 _SLOWER = 1.08
 _NUM_READINGS = 200  # several rounds; a lasting change becomes usual after a while
@@ -62,9 +62,10 @@ class SpeedProbe:
 
 _LONGEST_WAIT = 0.05
 _SIDE_OF_KNOWN_WORK, _PRODUCTS_OF_KNOWN_WORK = 64, 5
-_CYCLES_OF_A_TRIAL_SLEEP = 20_000_000
-_PASSES_THAT_A_SPIN_GOES_BY = 9
-_LEAST_SECONDS = 1e-7  # about the least time between two events
+# Passes in a row and rounds in which a pass is measured, so that it can be slowed. Several passes
+# let the host be ahead of the device if it can be; a long one leaves it time for that.
+_MEASURED, _MEASURED_IF_LONG, _LONG = (5, 9), (1, 3), 0.02
+_SECONDS_TO_RAISE_THE_CLOCK = 0.1
 _LEAST_SHARE_OF_CLOCK = 0.75  # nvbench's default: it discards samples below this share
 
 
@@ -76,9 +77,11 @@ class Clock(ABC):
 
     Attributes:
         suffers_from_load: Whether passes are slower while other processes compute on the CPUs.
+        limits: The limits of timing runs.
     """
 
     suffers_from_load: ClassVar[bool]
+    limits: ClassVar[Limits] = DEFAULT
 
     def now(self) -> float:
         """Return the seconds since an arbitrary origin, for limits and blocks."""
@@ -155,6 +158,7 @@ class CudaClock(Clock):
     """A clock that records events on the current stream of a GPU."""
 
     suffers_from_load = False
+    limits = ON_GPU
 
     def __init__(self, device: str) -> None:
         self.device = torch.device(device)
@@ -170,32 +174,47 @@ class CudaClock(Clock):
         return sum(_seconds(begun, ended) for begun, ended in pairs) / num_passes
 
     def slowed(self, one_pass: Call, factor: float) -> Call:
-        """Return a pass after which the device spins for a share of the last passes' duration.
+        """Return a launched pass before which both the host and the device wait for a share of it.
 
-        A kernel spins for a number of cycles. The number of cycles per second is estimated from the
-        last spins, by the device's own events: a GPU that has just become active runs far below the
-        clock at which it computes, and a launch takes time, too.
+        If kernels take longer than their launches, the device decides, and otherwise the host: then
+        the device spins while the next pass is launched, so that a spin alone would be hidden. The
+        pass and the cost of a spin are measured at the first call.
         """
-        pending: deque[_SlowPass] = deque()  # polled, so that the host never waits for a pass
-        lately: deque[_SlowPass] = deque(maxlen=_PASSES_THAT_A_SPIN_GOES_BY)
-        at_first = self._cycles_per_second()
+        share, cycles = 0.0, 0
 
         def slow() -> None:
-            while pending and pending[0].spun.query():  # type: ignore[no-untyped-call]
-                lately.append(pending.popleft())
-            cycles = 0
-            if lately:  # false in the first passes, which warm up
-                rates = [each.cycles_per_second() for each in lately if each.cycles]
-                wanted = (factor - 1.0) * median(each.seconds() for each in lately)
-                cycles = max(1, int(wanted * (median(rates) if rates else at_first)))
-            begun, ended = _between_events(one_pass)
+            nonlocal share, cycles
+            if not share:
+                seconds, cost = self.pass_and_spin(one_pass, lambda run: run)
+                share = (factor - 1.0) * seconds
+                cycles = cost.cycles(share)
+            end = time.perf_counter() + share
             if cycles:
-                _sleep(cycles)
-            spun = _event()
-            spun.record()
-            pending.append(_SlowPass(begun, ended, spun, cycles))
+                spin(cycles)
+            while time.perf_counter() < end:
+                pass
+            one_pass()
 
         return slow
+
+    def pass_and_spin(self, one_pass: Call, made: Callable[[Call], Call]) -> tuple[float, SpinCost]:
+        """Return the seconds of a pass and the cost of a spin, after a while at work.
+
+        Args:
+            one_pass: The pass.
+            made: Function that makes the run that is timed from a run of spins.
+        """
+        end = self.now() + _SECONDS_TO_RAISE_THE_CLOCK
+        seconds = self.seconds(one_pass, 1)
+        while self.now() < end:
+            seconds = self.seconds(one_pass, 1)
+        num_passes, num_rounds = _MEASURED if seconds < _LONG else _MEASURED_IF_LONG
+
+        def seconds_of(run: Call) -> Callable[[], float]:
+            timed = made(run)
+            return lambda: self.seconds(timed, 1)
+
+        return pass_and_spin(lambda: self.seconds(one_pass, num_passes), seconds_of, num_rounds)
 
     def why_slow(self) -> str:
         """Return the reason if the GPU runs below three quarters of its maximum clock, else ""."""
@@ -220,31 +239,6 @@ class CudaClock(Clock):
     def _cold(self, one_pass: Call) -> Events:
         self._as_large_as_the_cache.zero_()
         return _between_events(one_pass)
-
-    def _cycles_per_second(self) -> float:
-        """Return the cycles per second of the second sleep, since the first may wake the GPU."""
-        for _ in range(2):
-            begun, ended = _between_events(lambda: _sleep(_CYCLES_OF_A_TRIAL_SLEEP))
-            torch.cuda.synchronize(self.device)
-        return _CYCLES_OF_A_TRIAL_SLEEP / _seconds(begun, ended)
-
-
-@dataclass(frozen=True)
-class _SlowPass:
-    """The events of a pass and of the spin after it."""
-
-    begun: torch.cuda.Event
-    ended: torch.cuda.Event
-    spun: torch.cuda.Event
-    cycles: int
-
-    def seconds(self) -> float:
-        """Return the seconds of the pass alone."""
-        return _seconds(self.begun, self.ended)
-
-    def cycles_per_second(self) -> float:
-        """Return the rate of the spin; its launch is included in the time."""
-        return self.cycles / max(_seconds(self.ended, self.spun), _LEAST_SECONDS)
 
 
 def _known_work() -> Callable[[], float]:
@@ -272,10 +266,6 @@ def _between_events(one_pass: Call) -> Events:
     one_pass()
     ended.record()
     return begun, ended
-
-
-def _sleep(cycles: int) -> None:
-    torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
 
 
 def _seconds(begun: torch.cuda.Event, ended: torch.cuda.Event) -> float:

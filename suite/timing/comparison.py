@@ -1,10 +1,16 @@
-"""Time all subjects of a trial together, with the controls next to the first subject."""
+"""Time all subjects of a trial together, with the controls next to the first subject.
+
+On a GPU every operation is timed as a CUDA graph, and then, in rounds of their own, as eager code
+launches it. The graphs are gone by then, so that they take no memory from what is launched. Graphs
+that did not fit beside the others are timed again with those of their subject alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -12,15 +18,25 @@ from torch import Tensor, nn
 
 from bakeoff.models import Mixer, ModelSpec
 from bakeoff.suite.events import Condition, TrialRemark
-from bakeoff.suite.schema import Measurement, Status, Trial
+from bakeoff.suite.schema import (
+    BASELINE_AGAIN,
+    BASELINE_SLOWED,
+    INJECTED,
+    Measurement,
+    Status,
+    Trial,
+    launched,
+)
 from bakeoff.suite.timing.clock import Clock
 from bakeoff.suite.timing.fixed_conditions import few_cpus, memory_kept, no_garbage_collection
+from bakeoff.suite.timing.graphs import Graphs
 from bakeoff.suite.timing.machine_load import ReadTimes, cpu_times
 from bakeoff.suite.timing.measurements import beside, measurements
-from bakeoff.suite.timing.passes import Key, Missing, Pass, built
-from bakeoff.suite.timing.rounds import TimingRun, why_missing
+from bakeoff.suite.timing.passes import Call, Key, Missing, Pass, Passes, built
+from bakeoff.suite.timing.rounds import TimingRun, Timings, why_missing
 from bakeoff.suite.timing.state_guard import StateGuard
-from bakeoff.suite.timing.stopping import DEFAULT, Limits
+from bakeoff.suite.timing.stopping import Limits
+from bakeoff.suite.training.engines.capturable import why_not_captured
 from bakeoff.suite.training.engines.kernels_used import kernels_used
 from bakeoff.suite.training.engines.runtimes import NoRuntime
 
@@ -45,9 +61,9 @@ class TimingComparison:
         operations: Function that builds a subject and returns what is timed under each of these
             metrics.
         main_operation: Function that builds the main operation again, for the controls.
-        beside_first: Further operations that take part as subject 0.
+        beside_first: Further operations that take part as subject 0, on a GPU as they are launched.
         at: The coordinate of the measurements, or "".
-        limits: The limits of the timing run.
+        limits: The limits of each timing run, or None to use those of the clock.
         read_times: Function that reads the CPU time so far of the machine and of this process.
     """
 
@@ -59,7 +75,7 @@ class TimingComparison:
     main_operation: Callable[[ModelSpec], Pass]
     beside_first: Operations = field(default_factory=dict)
     at: str = ""
-    limits: Limits = DEFAULT
+    limits: Limits | None = None
     read_times: ReadTimes = cpu_times
     _guard: StateGuard = field(default_factory=StateGuard, init=False)
 
@@ -74,15 +90,9 @@ class TimingComparison:
             for spec in self.trial.subjects:
                 with self._guard.around(spec):
                     refuse_wrong_mixers(spec, self.device, self.trial.seed)
-            # Only the timing run holds the passes, so that it can free the memory of one.
-            timing_run = TimingRun(
-                self._passes(), self.clock, self.limits, self.read_times, self.trial.seed
-            )
-            with no_garbage_collection():
-                timings = timing_run.run()
-        yield from measurements(
-            timings, main=self.compared[0], compared=frozenset(self.compared), at=self.at
-        )
+            timings = self._run(self._launched) if self.device == "cpu" else self._on_gpu()
+        compared = frozenset((*self.compared, *map(launched, self.compared)))
+        yield from measurements(timings, main=self.compared[0], compared=compared, at=self.at)
 
     def state_changes(self) -> Iterator[TrialRemark | Condition]:
         """Yield which subjects changed the state of the process while they were measured."""
@@ -104,7 +114,74 @@ class TimingComparison:
                             self.main_operation(spec).run()
         yield from found
 
-    def _passes(self) -> dict[Key, Pass | Missing]:
+    def _run(self, passes: Callable[[], Passes]) -> Timings:
+        """Time passes; only the timing run holds them, so that it can free the memory of one."""
+        limits = self.limits or self.clock.limits
+        timing_run = TimingRun(passes(), self.clock, limits, self.read_times, self.trial.seed)
+        with no_garbage_collection():
+            return timing_run.run()
+
+    def _launched(self) -> Passes:
+        """Return all operations and the controls, as they are launched."""
+        found, again = self._operations(), self._again()
+        controls = {**beside(again, self.clock), **self.beside_first}
+        return {**found, **{Key(metric, 0): control for metric, control in controls.items()}}
+
+    def _on_gpu(self) -> Timings:
+        """Time graphs, those that need the memory of others once more, and then launches."""
+        found, again = self._operations(), self._again()
+        every = {**found, Key(BASELINE_AGAIN, 0): again, Key(BASELINE_SLOWED, 0): again}
+        timings = self._run(lambda: self._graphs(every))
+        large = {
+            key.subject
+            for key, why in timings.missing.items()
+            if why.status is Status.OUT_OF_MEMORY and isinstance(every[key], Pass)
+        }
+        for subject in sorted(large):
+            torch.cuda.empty_cache()
+            alone = {key: each for key, each in every.items() if key.subject == subject}
+            timings = timings.joined(self._run(partial(self._graphs, alone)))
+        torch.cuda.empty_cache()
+        return timings.joined(self._run(lambda: self._renamed(found, again)))
+
+    def _renamed(self, operations: Passes, again: Pass | Missing) -> Passes:
+        """Return the operations and the controls under the metrics of launched passes."""
+        ratios = {launched(metric): one for metric, one in beside(again, self.clock).items()}
+        controls = {**ratios, **self.beside_first}
+        return {
+            **{Key(launched(key.metric), key.subject): each for key, each in operations.items()},
+            **{Key(metric, 0): control for metric, control in controls.items()},
+        }
+
+    def _graphs(self, operations: Passes) -> Passes:
+        """Return the operations as graphs; the slowed control is made from the operation."""
+        graphs = Graphs(self.clock)
+
+        def graph(key: Key, operation: Pass) -> Pass:
+            spec = self.trial.subjects[key.subject]
+            why_not = partial(self._why_not_captured, spec)
+            if key.metric == BASELINE_SLOWED:
+                made = graphs.slowed(operation, why_not, INJECTED)
+            else:
+                made = graphs.of(operation, why_not)
+            return self._guard.guarded(made, spec)
+
+        return {
+            key: each if isinstance(each, Missing) else graph(key, each)
+            for key, each in operations.items()
+        }
+
+    def _why_not_captured(self, spec: ModelSpec, run: Call) -> str:
+        """Run a pass eagerly; return why no graph can hold it, or ""."""
+        if spec.settings.get("residual") == "reversible":
+            return "a reversible stack restores random numbers for its backward pass"
+        # The modes that observe the pass cannot be used while torch compiles.
+        is_compiled = spec.runtime == "compiled"
+        eagerly = torch.compiler.set_stance("force_eager") if is_compiled else nullcontext()
+        with eagerly:
+            return why_not_captured(run, torch.device(self.device).type)
+
+    def _operations(self) -> dict[Key, Pass | Missing]:
         found: dict[Key, Pass | Missing] = {}
         for subject, spec in enumerate(self.trial.subjects):
             operations = self.or_missing(self.operations, spec)
@@ -114,10 +191,12 @@ class TimingComparison:
                 Key(metric, subject): self._declared(operations[metric], spec)
                 for metric in self.compared
             }
+        return found
+
+    def _again(self) -> Pass | Missing:
+        """Return the main operation of the first subject, built again for the controls."""
         first = self.trial.subjects[0]
-        again = self._declared(self.or_missing(self.main_operation, first), first)
-        controls = {**beside(again, self.clock), **self.beside_first}
-        return found | {Key(metric, 0): control for metric, control in controls.items()}
+        return self._declared(self.or_missing(self.main_operation, first), first)
 
     def _declared(self, operation: Pass | Missing, spec: ModelSpec) -> Pass | Missing:
         if isinstance(operation, Missing):

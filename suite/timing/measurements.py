@@ -14,13 +14,16 @@ from bakeoff.suite.schema import (
     Better,
     Measurement,
     Status,
+    is_launched,
+    launched,
 )
 from bakeoff.suite.timing.clock import Clock
 from bakeoff.suite.timing.passes import Key, Missing, Pass
 from bakeoff.suite.timing.rounds import Timings
 from bakeoff.suite.timing.stopping import median_of
 
-RATIOS = (BASELINE_AGAIN, BASELINE_SLOWED)
+_RATIOS = (BASELINE_AGAIN, BASELINE_SLOWED)
+RATIOS = (*_RATIOS, *map(launched, _RATIOS))
 
 
 def beside(again: Pass | Missing, clock: Clock) -> Mapping[str, Pass | Missing]:
@@ -46,14 +49,16 @@ def measurements(
 
     Args:
         timings: The result of a timing run, in which subject 0 is the baseline.
-        main: The operation to which ratios and counts refer.
+        main: The operation to which ratios and counts refer. The ratio of launched passes refers to
+            the launched form of the operation.
         compared: The metrics for which lower is better; the others are controls.
         at: The coordinate of all measurements.
     """
     keys = (*timings.samples, *timings.missing)
     for key in keys:
         if key.metric in RATIOS:
-            yield _ratio(timings, key, Key(main, key.subject), at)
+            base = launched(main) if is_launched(key.metric) else main
+            yield _ratio(timings, key, Key(base, key.subject), at)
         else:
             yield _time(timings, key, "lower" if key.metric in compared else "none", at)
     for key in keys:

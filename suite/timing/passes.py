@@ -30,7 +30,11 @@ class Missing:
     reason: str
 
 
-def _nothing() -> None:
+class NoGraph(Exception):
+    """Raised if a pass cannot be recorded as a CUDA graph; the message has the reason."""
+
+
+def nothing() -> None:
     """Do nothing, as the default before and after a sample."""
 
 
@@ -48,8 +52,8 @@ class Pass:
     """
 
     run: Call
-    prepare: Call = _nothing
-    clear: Call = _nothing
+    prepare: Call = nothing
+    clear: Call = nothing
     declared: str = ""
 
 

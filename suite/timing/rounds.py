@@ -10,8 +10,9 @@ import itertools
 import math
 import random
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 
@@ -19,10 +20,11 @@ from bakeoff.suite.errors import classified
 from bakeoff.suite.schema import Status
 from bakeoff.suite.timing.clock import Clock
 from bakeoff.suite.timing.machine_load import ReadTimes, num_cpus, seconds_of_others
-from bakeoff.suite.timing.passes import Key, Missing, Pass, Passes
+from bakeoff.suite.timing.passes import Key, Missing, NoGraph, Pass, Passes
 from bakeoff.suite.timing.stopping import Limits, has_enough
 from bakeoff.suite.timing.time_blocks import Record, Round, TimeBlock
 
+_Value = TypeVar("_Value")
 _TRIES = 2  # attempts to take a sample
 _LEAST_SECONDS = 1e-9  # avoids a division by zero for a pass below the clock's resolution
 
@@ -46,6 +48,23 @@ class Timings:
     missing: Mapping[Key, Missing]
     num_disturbed: int
     other_load: float | None
+
+    def joined(self, later: Timings) -> Timings:
+        """Return the result with that of a later timing run, which replaces equal candidates."""
+        loads = [load for load in (self.other_load, later.other_load) if load is not None]
+        again = {*later.samples, *later.missing}
+        return Timings(
+            samples={**_without(self.samples, again), **later.samples},
+            noise={**_without(self.noise, again), **later.noise},
+            first_calls={**_without(self.first_calls, again), **later.first_calls},
+            missing={**_without(self.missing, again), **later.missing},
+            num_disturbed=self.num_disturbed + later.num_disturbed,
+            other_load=max(loads, default=None),
+        )
+
+
+def _without(found: Mapping[Key, _Value], left_out: Container[Key]) -> dict[Key, _Value]:
+    return {key: value for key, value in found.items() if key not in left_out}
 
 
 class TimingRun:
@@ -191,7 +210,7 @@ class TimingRun:
 
 
 def why_missing(error: Exception, declared: str) -> Missing:
-    """Return the reason why a candidate is missing, if it lacks memory or cannot run as declared.
+    """Return why a candidate is missing, if it lacks memory or cannot run or be recorded.
 
     Args:
         error: The error that it raised.
@@ -200,6 +219,8 @@ def why_missing(error: Exception, declared: str) -> Missing:
     Raises:
         Exception: the error itself, for any other reason.
     """
+    if isinstance(error, NoGraph):
+        return Missing(Status.SKIPPED, str(error))
     status, reason = classified(error)
     if status is Status.OUT_OF_MEMORY:
         return Missing(status, reason)

@@ -13,7 +13,9 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of a timing run, the same for every trial; in seconds unless stated otherwise.
+    """Limits of a timing run, the same for every trial on a CPU, and for every trial on a GPU.
+
+    They are in seconds unless stated otherwise.
 
     A candidate has enough samples once it has `least_rounds` samples which add up to
     `least_seconds` and the interval of their median is narrow. The timing run ends when all
@@ -94,6 +96,20 @@ class Limits:
 
 
 DEFAULT = Limits()
+# A graph takes the same time in each pass, and before each pass the cache is flushed. A trial of 11
+# variants, whose operations are timed as graphs and as launches, takes about 10 seconds.
+ON_GPU = Limits(
+    least_sample=2e-3,
+    cold_pass=2e-3,
+    least_rounds=6,  # the interval is then from the fastest to the slowest
+    least_seconds=0.01,
+    seconds=1.5,
+    most_seconds=2.0,
+    seconds_each=0.0,
+    block=0.1,
+    warm_up_seconds=0.1,
+    most_warm_up_seconds=0.2,
+)
 
 
 @dataclass(frozen=True)

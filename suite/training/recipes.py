@@ -192,40 +192,33 @@ def float32_products(precision: str) -> Iterator[None]:
             backend.allow_tf32 = setting
 
 
-def autocast_of(
-    precision: str, device: str, *, is_cached: bool = True
-) -> AbstractContextManager[object]:
+def autocast_of(precision: str, device: str) -> AbstractContextManager[object]:
     """Return the context of a forward pass: torch's autocast at ``bf16``, else a null context.
 
     Args:
         precision: The precision of a recipe.
         device: The device, named as in torch.
-        is_cached: Whether a parameter is cast only once per pass. It must be False for a CUDA
-            graph, which would hold tensors that the cache releases (torch's notes on
-            `torch.cuda.make_graphed_callables`).
     """
     if precision != "bf16":
         return nullcontext()
-    return torch.autocast(torch.device(device).type, torch.bfloat16, cache_enabled=is_cached)
+    return torch.autocast(torch.device(device).type, torch.bfloat16)
 
 
-def at_precision(
-    model: nn.Module, precision: str, device: str, *, is_cached: bool = True
-) -> nn.Module:
+def at_precision(model: nn.Module, precision: str, device: str) -> nn.Module:
     """Return the model as a module that runs at that precision and returns float32.
 
     The arguments are those of `autocast_of`.
     """
-    return _UnderAutocast(model, device, is_cached) if precision == "bf16" else model
+    return _UnderAutocast(model, device) if precision == "bf16" else model
 
 
 class _UnderAutocast(nn.Module):
-    def __init__(self, model: nn.Module, device: str, is_cached: bool) -> None:
+    def __init__(self, model: nn.Module, device: str) -> None:
         super().__init__()
         self.model, self.training = model, model.training
-        self._device, self._is_cached = device, is_cached
+        self._device = device
 
     def forward(self, *unnamed: Tensor, **named: Tensor) -> Tensor | Outputs:
-        with autocast_of("bf16", self._device, is_cached=self._is_cached):
+        with autocast_of("bf16", self._device):
             found: Tensor | Outputs = self.model(*unnamed, **named)
         return found.map(Tensor.float) if isinstance(found, Outputs) else found.float()

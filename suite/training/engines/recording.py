@@ -59,8 +59,33 @@ def record_nothing(why: str) -> None:
     _why_nothing = why
 
 
-def on_gpu(work: Work) -> Work:
+def why_nothing_recorded() -> str:
+    """Return the reason given to `record_nothing`, or ""."""
+    return _why_nothing
+
+
+@contextmanager
+def nothing_recorded(why: str) -> Iterator[None]:
+    """Let engines that are made in the block run their steps eagerly, so that others record them.
+
+    Their optimisers can be recorded.
+    """
+    before = _why_nothing
+    record_nothing(why)
+    try:
+        yield
+    finally:
+        record_nothing(before)
+
+
+def on_gpu(work: Work, pool: Any = None) -> Work:
     """Return a function that repeats the work; its result is in the same memory.
+
+    Args:
+        work: The work.
+        pool: Memory that other graphs use too, from `torch.cuda.graph_pool_handle`, or None if the
+            graph gets its own. A graph must not need what it left in shared memory once another
+            one was replayed.
 
     Raises:
         CaptureFailed: if the work waits for the GPU, a shape depends on data, or memory is short;
@@ -74,7 +99,7 @@ def on_gpu(work: Work) -> Work:
     torch.cuda.current_stream().wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
     try:
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=pool):
             result = work()
     except Exception as error:  # also raised if torch cannot end the capture
         first = error.__context__ if isinstance(error.__context__, Exception) else error

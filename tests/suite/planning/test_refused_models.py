@@ -82,33 +82,6 @@ def test_what_a_choice_cannot_learn_from_is_a_row(scale: dict[str, int | str], r
     assert not any(reasons.values())
 
 
-def test_what_draws_anew_is_no_cuda_graph() -> None:
-    with pytest.raises(SpecError, match="hard_attention draws random numbers during training"):
-        plan(
-            make_ablation(
-                baseline=Model(mixer="hard_attention", runtime="cuda_graph"),
-                tasks=[IMAGES],
-                axes=[vary("depth", [1, 2])],
-                scale={"gpus": 1.0},
-            )
-        )
-
-
-def test_a_captioner_that_chooses_where_to_look_is_no_cuda_graph() -> None:
-    found = plan(
-        make_ablation(
-            baseline=Model("show_attend_tell", attention="soft", runtime="cuda_graph"),
-            tasks=["emoji_scenes"],
-            axes=[vary("attention", ["soft", "hard"])],
-            probes=["quality"],
-            scale={"gpus": 1.0, "length": 19},
-        )
-    )
-    reasons = {cell.variant: cell.reason for cell in found.cells}
-    assert reasons["attention=soft"] == ""
-    assert "show_attend_tell draws random numbers during training" in reasons["attention=hard"]
-
-
 def _reason(task: str, mixer: str, position: str, pooling: str) -> str:
     if task == IMAGES:
         return NO_ROPE if (mixer, position) == ("fnet", "rope") else ""

@@ -50,7 +50,7 @@ def test_a_mixer_alone_is_run_as_declared() -> None:
 
 @pytest.mark.parametrize("where", ["baseline", "axes"])
 def test_an_unknown_runtime_is_refused_with_the_nearest(where: str) -> None:
-    message = "no runtime 'compild'; did you mean 'compiled'. Allowed: compiled, cuda_graph, eager"
+    message = "no runtime 'compild'; did you mean 'compiled'. Allowed: compiled, eager"
     fields = {
         "baseline": Model(mixer="attention", heads=4, runtime="compild"),
         "axes": [vary("runtime", ["eager", "compild"])],
@@ -62,9 +62,7 @@ def test_an_unknown_runtime_is_refused_with_the_nearest(where: str) -> None:
 @pytest.mark.parametrize(
     ("mixer", "runtime", "scale", "reason"),
     [
-        ("attention", "cuda_graph", {}, "needs a GPU, and the scale has gpus=0"),
         ("attention", "compiled", {"workers": 2, "zero": 1}, "DeepSpeed runs eagerly"),
-        ("performer", "cuda_graph", GPU, "performer draws random numbers during training"),
     ],
 )
 def test_what_cannot_be_run_so_is_an_impossible_cell(
@@ -82,30 +80,24 @@ def test_what_cannot_be_run_so_is_an_impossible_cell(
         plan(make_ablation(baseline=Model(mixer=mixer, runtime=runtime), scale=scale))
 
 
-def test_a_graph_is_planned_for_a_gpu_whatever_this_machine_has() -> None:
-    axes = [vary("runtime", ["eager", "cuda_graph"])]
-    probes, scale = ["quality", "step_time", "mixer_time"], {**GPU, "lengths": [8]}
-    for precision in ("float32", "bf16"):
-        found = plan(
-            make_ablation(axes=axes, probes=probes, scale={**scale, "precision": precision})
-        )
-        for name in probes:
-            trials = tuple(trial for trial in found.trials if trial.probe == name)
-            assert runtimes(trials) == {"eager", "cuda_graph"}
-        assert not [cell.reason for cell in found.cells if cell.reason]
+@pytest.mark.parametrize("where", ["baseline", "axes"])
+def test_a_graph_is_not_a_runtime_any_more_and_the_message_says_what_is(where: str) -> None:
+    message = r"timings are of CUDA graphs .*; set runtime='eager', or runtime='compiled'"
+    fields = {
+        "baseline": Model(mixer="attention", heads=4, runtime="cuda_graph"),
+        "axes": [vary("runtime", ["eager", "cuda_graph"])],
+    }
+    with pytest.raises(SpecError, match=message):
+        plan(make_ablation(**{where: fields[where]}, scale=GPU))
 
 
 def test_memory_is_not_measured_where_it_would_be_missed() -> None:
-    axes = [vary("runtime", ["eager", "compiled", "cuda_graph"])]
+    axes = [vary("runtime", ["eager", "compiled"])]
     probes, scale = ["peak_memory", "mixer_memory"], {**GPU, "lengths": [8]}
     found = plan(make_ablation(axes=axes, probes=probes, scale=scale))
     reasons = {(cell.probe, cell.variant): cell.reason for cell in found.cells if cell.reason}
-    eagerly = "memory of a mixer alone is measured eagerly, not by runtime="
     assert reasons == {
-        (
-            "peak_memory",
-            "runtime=cuda_graph",
-        ): "a CUDA graph holds memory of its own, of which torch counts no peak",
-        ("mixer_memory", "runtime=compiled"): f"{eagerly}'compiled'",
-        ("mixer_memory", "runtime=cuda_graph"): f"{eagerly}'cuda_graph'",
+        ("mixer_memory", "runtime=compiled"): (
+            "memory of a mixer alone is measured eagerly, not by runtime='compiled'"
+        )
     }

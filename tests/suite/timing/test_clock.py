@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +11,8 @@ import torch
 from bakeoff.suite.timing import clock
 from bakeoff.suite.timing.clock import CpuClock, CudaClock, SpeedProbe, clock_of
 from bakeoff.suite.timing.gpu_state import GpuState
-
-L2_BYTES = 4096
+from bakeoff.suite.timing.passes import Call
+from tests.suite.timing.fake_gpu import L2_BYTES, US, FakeGpu
 
 
 def wait(seconds: float) -> None:
@@ -88,87 +87,74 @@ def test_the_known_work_takes_a_while() -> None:
     assert 1e-6 < min(readings) < 1e-2
 
 
-class Gpu:
-    """A fake GPU that records calls; its events are milliseconds of a simulated time."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.calls: list[str] = []
-        self.milliseconds, self.milliseconds_of_a_launch = 0.0, 0.0
-        self.kilohertz = 2e6
-        monkeypatch.setattr(clock, "_event", lambda: Event(self))
-        monkeypatch.setattr(torch.cuda, "synchronize", lambda device: self.calls.append("wait"))
-        monkeypatch.setattr(torch.cuda, "_sleep", self.sleep)
-        properties = SimpleNamespace(L2_cache_size=L2_BYTES)
-        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
-        monkeypatch.setattr(clock, "gpu_state", lambda device: None)
-
-    def sleep(self, cycles: int) -> None:
-        self.calls.append("sleep")
-        self.milliseconds += self.milliseconds_of_a_launch + cycles / self.kilohertz
-
-    def work(self) -> None:
-        self.calls.append("pass")
-        self.milliseconds += 10.0
-
-
-class Event:
-    def __init__(self, gpu: Gpu) -> None:
-        self.gpu, self.at = gpu, -1.0
-
-    def record(self) -> None:
-        self.gpu.calls.append("event")
-        self.at = self.gpu.milliseconds
-
-    def query(self) -> bool:
-        return True
-
-    def elapsed_time(self, other: Event) -> float:
-        return other.at - self.at
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
+    return FakeGpu(monkeypatch)
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
-    return Gpu(monkeypatch)
+def gpu_clock(gpu: FakeGpu) -> CudaClock:
+    return gpu.clock
 
 
-@pytest.fixture
-def gpu_clock(gpu: Gpu) -> CudaClock:
-    return CudaClock("meta")  # a device without data
-
-
-def test_before_each_pass_on_a_gpu_its_cache_is_flushed(
-    gpu: Gpu, gpu_clock: CudaClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def flush() -> None:
-        gpu.calls.append("flush")
-        gpu.milliseconds += 3.0
-
-    monkeypatch.setattr(gpu_clock._as_large_as_the_cache, "zero_", flush)
+def test_before_each_pass_on_a_gpu_its_cache_is_flushed(gpu: FakeGpu, gpu_clock: CudaClock) -> None:
+    gpu.seconds_until_fast = 0.0
     assert gpu_clock._as_large_as_the_cache.numel() == L2_BYTES
     assert gpu_clock._as_large_as_the_cache.element_size() == 1
-    seconds = gpu_clock.seconds(gpu.work, 3)
+    seconds = gpu_clock.seconds(gpu.work(1, 0.01), 3)
     assert gpu.calls == ["wait", *["flush", "event", "pass", "event"] * 3, "wait"]
-    assert seconds == pytest.approx(0.010)  # the cache flushes are not included
+    assert seconds == pytest.approx(0.01, rel=1e-3)  # the cache flushes are not included
 
 
-def test_a_slowed_pass_on_a_gpu_sleeps_for_a_share_of_the_last_ones(
-    gpu: Gpu, gpu_clock: CudaClock
-) -> None:
-    slow = gpu_clock.slowed(gpu.work, 1.05)
-    slow()  # the clock has not timed a pass yet
-    assert [gpu_clock.seconds(slow, 2) for _ in range(3)] == pytest.approx([0.0105] * 3)
-
-
-def test_a_slowed_pass_goes_by_the_clock_that_the_gpu_has_now(
-    gpu: Gpu, gpu_clock: CudaClock
-) -> None:
-    """Use a GPU that has just left idle and runs far below its clock rate under load."""
-    gpu.kilohertz, gpu.milliseconds_of_a_launch = 0.35e6, 0.003
-    slow = gpu_clock.slowed(gpu.work, 1.05)
-    gpu.kilohertz = 2e6
+def ratio_of(gpu: FakeGpu, slow: Call, work: Call, num_passes: int = 20) -> float:
     for _ in range(20):
-        slow()
-    assert gpu_clock.seconds(slow, 2) == pytest.approx(0.0105, rel=1e-4)
+        gpu.clock.seconds(work, num_passes), gpu.clock.seconds(slow, num_passes)
+    return gpu.clock.seconds(slow, num_passes) / gpu.clock.seconds(work, num_passes)
+
+
+PASSES = {
+    "host": (400, 1 * US),  # launches take longer than kernels
+    "few launches": (30, 1 * US),
+    "balanced": (40, 4 * US),
+    "device": (1, 300 * US),
+    "many kernels": (40, 20 * US),
+}
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_launched_pass_is_slowed_whatever_it_waits_for(gpu: FakeGpu, name: str) -> None:
+    work = gpu.work(*PASSES[name])
+    assert ratio_of(gpu, gpu.clock.slowed(work, 1.05), work) == pytest.approx(1.05, abs=0.01)
+
+
+@pytest.mark.parametrize(("name", "hidden"), [("host", True), ("device", False)])
+def test_a_spin_after_the_pass_is_hidden_where_launches_take_longer(
+    gpu: FakeGpu, name: str, hidden: bool
+) -> None:
+    """Show on the fake what a spin without a wait of the host does, at a known clock."""
+    gpu.seconds_until_fast = 0.0
+    work = gpu.work(*PASSES[name])
+    seconds = gpu.clock.seconds(work, 20)
+
+    def spun() -> None:
+        work()
+        gpu.spin(round((0.05 * seconds - gpu.pause) * gpu.hertz))
+
+    ratio = ratio_of(gpu, spun, work)
+    assert ratio == pytest.approx(1.01 if hidden else 1.05, abs=0.01)
+
+
+def test_a_long_pass_is_measured_few_times_before_it_is_slowed(gpu: FakeGpu) -> None:
+    work = gpu.work(1, 0.3)
+    gpu.clock.slowed(work, 1.05)()
+    assert gpu.calls.count("pass") < 10
+    assert gpu.clock.now() < 3.0
+
+
+def test_the_clock_of_an_idle_gpu_is_not_that_of_a_slowed_pass(gpu: FakeGpu) -> None:
+    gpu.seconds_until_fast = 0.05  # it rises while the pass is measured
+    work = gpu.work(1, 200 * US)
+    assert ratio_of(gpu, gpu.clock.slowed(work, 1.05), work) == pytest.approx(1.05, abs=0.01)
 
 
 @pytest.mark.parametrize(

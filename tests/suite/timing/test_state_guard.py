@@ -142,7 +142,7 @@ def test_a_mixer_that_sets_threads_is_named_by_its_probe(monkeypatch: pytest.Mon
 
 def _first_calls(comparison: TimingComparison) -> list[object]:
     """Run each pass once without timing it."""
-    for each in comparison._passes().values():
+    for each in comparison._launched().values():
         if isinstance(each, Pass):
             each.prepare()
             each.run()

@@ -19,7 +19,10 @@ from bakeoff.models.registry import ARCHITECTURES, MIXERS
 from bakeoff.suite.errors import UsageError
 from bakeoff.suite.planning.cost_model import seconds_of
 from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.schema import Measurement, launched
 from tests.models.kernels.fla_peer import peer
+from tests.suite.timing.subjects import alone
+from tests.suite.timing.subjects import trial_of as timing_trial
 from tools.gpu_visit.__main__ import PARTS
 from tools.gpu_visit.parts import ablations, gpu_tests, peers, places, sharing, steps, timings
 from tools.gpu_visit.results import MOST_BYTES, STOPPED, Results, Visit
@@ -200,6 +203,44 @@ def test_a_plan_of_timings_is_an_item(visit: Visit) -> None:
     first, *others = timings.items(visit)
     assert first[1]().values["num_trials"] > 0
     assert any(name.startswith("mixer_time") for name, _ in others)
+
+
+MAIN = "forward_backward_seconds"
+
+
+def _measured(**values: float) -> list[Measurement]:
+    return [
+        Measurement(metric=metric, value=value, unit="s", better="lower", subject=subject)
+        for subject in (0, 1)
+        for metric, value in values.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("slowed", "status", "said"),
+    [
+        (1.047, "ok", "1.047, goal 1.05 ± 0.01: met"),
+        (1.013, "failed", "1.013, goal 1.05 ± 0.01: missed"),
+    ],
+)
+def test_a_slowed_control_is_judged_and_launches_are_compared(
+    slowed: float, status: str, said: str
+) -> None:
+    trial = timing_trial(alone("attention"), alone("lstm"))
+    ratios = {"baseline_slowed_ratio": slowed, "baseline_slowed_launched_ratio": 1.05}
+    times = {MAIN: 0.5e-3, launched(MAIN): 2e-3}
+    found = timings.judged(trial, _measured(**ratios, **times), "9.0 s", {"seconds": 9.0})
+    assert found.status == status
+    assert said in found.text
+    assert found.text.endswith("launched over graph: attention (0) 4, lstm (1) 4")
+    assert (found.values["slowed_graph"], found.values["seconds"]) == (slowed, 9.0)
+
+
+def test_a_control_of_a_cpu_is_said_and_not_judged() -> None:
+    trial = timing_trial(alone("attention"), alone("lstm"))
+    measured = _measured(baseline_slowed_ratio=1.02, **{MAIN: 1e-3})
+    found = timings.judged(trial, measured, "9.0 s", {})
+    assert (found.status, found.values) == ("ok", {"slowed_eager": 1.02})
 
 
 def test_too_little_time_for_an_ablation_is_no_result(visit: Visit) -> None:

@@ -1,10 +1,15 @@
-"""Runs timing trials of `complexity` and compares how long they take with the plan's estimate."""
+"""Runs timing trials of `complexity`: how long they take, and whether their controls are right.
+
+A trial of one length should end within 10 seconds. Its slowed control should be 1.05 times the
+baseline, for graphs and for launches. The last figures say how many times as long an operation
+takes if Python launches it as it does as a CUDA graph.
+"""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -12,11 +17,23 @@ from bakeoff.suite.events import Checkpoints, ExecutorSettings, Finished
 from bakeoff.suite.execution.inline import InlineExecutor
 from bakeoff.suite.planning.cost_model import seconds_of
 from bakeoff.suite.planning.plan import plan
-from bakeoff.suite.schema import Resources, Status, Trial
+from bakeoff.suite.schema import (
+    BASELINE_SLOWED,
+    CONTROLS,
+    INJECTED,
+    Measurement,
+    Resources,
+    Status,
+    Trial,
+    launched,
+)
 from tools.gpu_visit.results import Finding, Item, Visit
 
 _ABLATION = "complexity"
 _SECONDS_TO_STOP = 4.0
+_GOAL_SECONDS = 10.0
+_GOAL_OF_CONTROL = 0.01  # how far it may be from the truth
+_MOST_NAMED = 5  # models whose launches are compared with their graphs
 
 
 def items(visit: Visit) -> Iterator[Item]:
@@ -54,9 +71,59 @@ def _timed(visit: Visit, trial: Trial, resources: Resources) -> Finding:
         seconds = time.perf_counter() - begun
     values = {"seconds": seconds, "planned_seconds": planned, "num_models": len(trial.subjects)}
     text = (
-        f"{seconds:.1f} s for {len(trial.subjects)} models, planned {planned:.1f}: "
-        f"{seconds / planned:.1f} times"
+        f"{seconds:.1f} s for {len(trial.subjects)} models, goal {_GOAL_SECONDS:g}: "
+        f"{_verdict(seconds <= _GOAL_SECONDS)}; planned {planned:.1f}"
     )
-    if result.status is Status.OK:
-        return Finding(text=text, values=values)
-    return Finding(text=f"{text}; {result.status}: {result.reason}", status="failed", values=values)
+    if result.status is not Status.OK:
+        text = f"{text}; {result.status}: {result.reason}"
+        return Finding(text=text, status="failed", values=values)
+    return judged(trial, result.measurements, text, values)
+
+
+def judged(
+    trial: Trial, measured: Sequence[Measurement], text: str, values: dict[str, float]
+) -> Finding:
+    """Return the finding with the slowed controls, and with launches over graphs.
+
+    Only the first coordinate counts. A control that is off is a failure on a GPU alone, because a
+    CPU has neighbours.
+    """
+    first: dict[tuple[str, int], float] = {}
+    for each in measured:
+        if each.value is not None:
+            first.setdefault((each.metric, each.subject), each.value)
+    is_wrong = False
+    is_gpu = any(each.metric == launched(BASELINE_SLOWED) for each in measured)
+    plain = "graph" if is_gpu else "eager"
+    for name, metric in ((plain, BASELINE_SLOWED), ("launched", launched(BASELINE_SLOWED))):
+        ratio = first.get((metric, 0))
+        if ratio is not None:
+            is_right = abs(ratio - INJECTED) <= _GOAL_OF_CONTROL
+            goal = f"goal {INJECTED:g} ± {_GOAL_OF_CONTROL:g}: {_verdict(is_right)}"
+            text = f"{text}; slowed control, {name}, {ratio:.3f}, {goal}"
+            values = {**values, f"slowed_{name}": ratio}
+            is_wrong |= not is_right
+    main = _main_of(measured)
+    times = {
+        f"{spec.mixer} ({subject})": first[launched(main), subject] / first[main, subject]
+        for subject, spec in enumerate(trial.subjects)
+        if (main, subject) in first and (launched(main), subject) in first
+    }
+    if times:
+        named = ", ".join(f"{name} {each:.2g}" for name, each in list(times.items())[:_MOST_NAMED])
+        text = f"{text}; launched over graph: {named}"
+        values = {
+            **values,
+            **{f"launched over graph, {name}": each for name, each in times.items()},
+        }
+    return Finding(text=text, status="failed" if is_wrong and is_gpu else "ok", values=values)
+
+
+def _main_of(measured: Sequence[Measurement]) -> str:
+    """Return the first time with a launched form; empty if there is none, as on a CPU."""
+    names = dict.fromkeys(each.metric for each in measured if each.metric not in CONTROLS)
+    return next((name for name in names if launched(name) in names), "")
+
+
+def _verdict(is_met: bool) -> str:
+    return "met" if is_met else "missed"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bakeoff.models import ModelSpec, build_model
 from bakeoff.suite.events import Finished
@@ -22,7 +21,6 @@ from bakeoff.suite.tasks.task import Task
 from bakeoff.suite.training.engines import runtimes
 from bakeoff.suite.training.engines.local import LocalEngine
 from bakeoff.suite.training.engines.runtimes import NoRuntime, prepared
-from bakeoff.suite.training.recipes import at_precision
 from tests.suite.families import TASKS, family_ablation, hold_out_few
 from tests.suite.toy import Reader, training
 from tests.suite.writers import GruPair
@@ -110,104 +108,6 @@ def test_a_missing_compiler_ends_a_trial_with_one_sentence(monkeypatch: pytest.M
     )
 
 
-def test_a_graph_needs_a_gpu() -> None:
-    result = ended(parameters_trial("cuda_graph")).result
-    assert result.status is Status.ERROR
-    assert result.reason == (
-        "NoRuntime: runtime='cuda_graph' needs a GPU, and this trial has none."
-    )
-
-
-class Recorder:
-    """A stand-in for CUDA graphs that runs its callable unchanged and records it."""
-
-    def __init__(self) -> None:
-        self.recorded: list[tuple[bool, bool, tuple[Tensor, ...]]] = []
-
-    def __call__(
-        self, shell: nn.Module, own: tuple[Tensor, ...], allow_unused_input: bool
-    ) -> Callable[..., object]:
-        assert isinstance(shell, nn.Module)  # parameters of a function would get no gradients
-        assert allow_unused_input
-        self.recorded.append((shell.training, torch.is_grad_enabled(), own))
-        return shell
-
-
-@pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    found = Recorder()
-    monkeypatch.setattr(torch.cuda, "make_graphed_callables", found)
-    return found
-
-
-def test_a_graph_is_recorded_once_for_each_shape_and_mode(recorder: Recorder) -> None:
-    model = build_model(spec("cuda_graph"))
-    graphed = prepared(model, "cuda_graph", "cuda")
-    tokens = torch.arange(2 * LENGTH).reshape(2, LENGTH)
-    mask = torch.ones(2, LENGTH, dtype=torch.bool)
-    for _ in range(2):
-        graphed.train()
-        assert torch.equal(graphed(tokens), model(tokens))
-        assert torch.equal(graphed(tokens[:1]), model(tokens[:1]))
-        assert torch.equal(graphed(tokens, mask=mask), model(tokens, mask))
-        graphed.eval()
-        with torch.no_grad():
-            graphed(tokens)
-    assert not model.training
-    modes = [(is_training, has_gradients) for is_training, has_gradients, _ in recorder.recorded]
-    assert modes == [(True, True), (True, True), (True, True), (False, False)]
-    of_first = recorder.recorded[0][2]
-    assert [each.shape for each in of_first] == [tokens.shape]
-    assert of_first[0].data_ptr() != tokens.data_ptr()  # replays copy their input into it
-
-
-def test_a_graph_shares_parameters_and_gradients_of_inputs(recorder: Recorder) -> None:
-    layer = nn.Linear(3, 3)
-    graphed = prepared(layer, "cuda_graph", "cuda")
-    assert {*graphed.parameters()} == {*layer.parameters()}
-    x = torch.ones(2, 3, requires_grad=True)
-    graphed(x).sum().backward()
-    assert layer.weight.grad is not None
-    assert x.grad is not None
-    (_, _, (own,)) = recorder.recorded[0]
-    assert own.requires_grad
-
-
-def test_a_graph_is_recorded_for_each_set_of_named_inputs(recorder: Recorder) -> None:
-    """Include a model that returns auxiliary tensors."""
-    model = GruPair(dim=8)
-    graphed = prepared(model, "cuda_graph", "cuda")
-    batch = Reversal(5).training_batch(0, 3, 0)
-    for _ in range(2):
-        torch.testing.assert_close(batch.through(graphed), batch.through(model))
-    assert [len(own) for *_, own in recorder.recorded] == [len(batch.inputs)]
-
-
-@pytest.mark.parametrize(("declared", "is_cached"), [("eager", True), ("cuda_graph", False)])
-def test_bf16_is_autocast_inside_what_is_recorded(
-    declared: Any, is_cached: bool, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Check that no casts are cached; in a graph they would read freed memory."""
-    seen: list[object] = []
-
-    class Watched(nn.Linear):
-        def forward(self, x: Tensor) -> Tensor:
-            seen.append((torch.is_autocast_enabled("cpu"), torch.is_autocast_cache_enabled()))
-            return super().forward(x)
-
-    def on_a_cpu(model: nn.Module, precision: str, device: str, **how: bool) -> nn.Module:
-        return at_precision(model, precision, "cpu", **how)
-
-    monkeypatch.setattr(runtimes, "at_precision", on_a_cpu)
-    layer = Watched(3, 3)
-    run = prepared(layer, declared, "cuda", "bf16").eval()
-    assert not layer.training
-    assert run(torch.ones(2, 3)).dtype is torch.float32
-    assert seen == [(True, is_cached)]
-    assert not torch.is_autocast_enabled("cpu")
-    assert len(recorder.recorded) == (declared == "cuda_graph")
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 def test_bf16_is_compiled_with_the_model() -> None:
@@ -266,22 +166,12 @@ def test_a_compiler_is_looked_for_as_torch_would() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
-def test_a_gpu_records_named_inputs_and_auxiliary_tensors() -> None:
-    model, batch = GruPair(dim=8).cuda(), Reversal(5).training_batch(0, 3, 0).to("cuda")
-    torch.testing.assert_close(
-        batch.through(prepared(model, "cuda_graph", "cuda")), batch.through(model)
-    )
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-4), ("bf16", 1e-2)])
-@pytest.mark.parametrize("declared", ["cuda_graph", "compiled"])
-def test_a_gpu_runs_it_as_declared(declared: str, precision: str, tolerance: float) -> None:
+def test_a_gpu_runs_it_as_declared(precision: str, tolerance: float) -> None:
     task = build_task(TEXT, LENGTH)
-    found, eager = (engine(how, "cuda", precision=precision) for how in (declared, "eager"))
+    found, eager = (engine(how, "cuda", precision=precision) for how in ("compiled", "eager"))
     assert losses(found, task) == pytest.approx(losses(eager, task), rel=tolerance)
     assert found.evaluate(task, "validation", 64) == pytest.approx(
         eager.evaluate(task, "validation", 64), rel=10 * tolerance
     )
-    assert replace(spec(declared), runtime="eager") == spec("eager")
+    assert replace(spec("compiled"), runtime="eager") == spec("eager")
