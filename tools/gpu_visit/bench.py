@@ -14,7 +14,7 @@ from bakeoff.suite.training.engines.local import LocalEngine
 from bakeoff.suite.training.loop import Exercise, TrainingProgress, steps
 from tools.gpu_visit.stopwatch import wait_for
 
-_NUM_LAPS = 6  # of each; the first one does not count
+_NUM_LAPS = 6  # the first one does not count
 
 
 class Bench:

@@ -22,8 +22,8 @@ _SUBFOLDERS = {_OF_TORCH: "torch", "TRITON_CACHE_DIR": "triton"}
 def keeping_compiled_code(checkpointer: Checkpointer | None) -> Iterator[None]:
     """Let torch keep compiled code beside the checkpoints in the block.
 
-    Where the user has set a variable for it, that stays. A trial without checkpoints, such as a
-    timing, uses the folder of torch. Nothing is written before something is compiled.
+    A variable that the user has set stays. A trial without checkpoints, such as a timing, uses the
+    folder of torch. Nothing is written before something is compiled.
     """
     if checkpointer is None:
         yield

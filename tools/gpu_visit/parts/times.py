@@ -37,7 +37,7 @@ from tools.gpu_visit.stopwatch import Work, milliseconds, seconds_of, seconds_re
 
 _ABLATIONS = ("heads", "patch_positions", "vision")
 _FACTORS = (1, 4, 16)  # multiples of the batch
-_MOST_OVER_REPLAYS = 1.03  # of the loop
+_MOST_OVER_REPLAYS = 1.03  # the loop's time over that of replays
 _LEAST_OF_PEAK, _LEAST_OF_PEAK_LARGE = 0.20, 0.35
 _LARGE = {"dim": 768, "depth": 7}  # 50 M parameters
 _TABLE_TOLERANCE = 0.15  # relative, of a gain in `step_choice`

@@ -210,7 +210,7 @@ def test_compiled_code_is_kept_beside_the_checkpoints(
 
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())  # as torch itself sets it
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", default_cache_dir())  # torch sets it itself
     monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
     kept = Checkpointer(tmp_path / "checkpoints" / "trial", 1e9)
     with keeping_compiled_code(kept):
