@@ -61,10 +61,10 @@ ABLATION = Ablation(
         ),
         "standard": Scale(
             dim=256,
-            depth=6,
+            depth=4,
             length=128,
-            steps=3_200,
-            search_steps=3_200,
+            steps=4_000,
+            search_steps=4_000,
             batch=64,
             warmup_steps=400,
             precision="bf16",

@@ -27,6 +27,7 @@ from bakeoff.suite.probes.probe import (
 from bakeoff.suite.probes.probe import probe as probe_named
 from bakeoff.suite.schema import LEARNING_RATE, Resources, Trial
 from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.timing.stopping import ON_GPU
 from bakeoff.suite.training.adversarial import passes_per_step
 
 _FLOPS_PER_SECOND_OF_A_CPU = 4.5e10
@@ -43,6 +44,7 @@ _EVALUATION_SHARE = 0.3  # share of the training time
 _TRAININGS_PER_SEARCH = 8  # usually four rates with two seeds; see probes/learning_rate.py
 _SENTENCES_WRITTEN = 1_000  # number of sentences of a test split
 _STEPS_PER_TIMING = 11  # with several workers; see probes/data_parallel.py
+_SECONDS_TO_BUILD_AND_RECORD = 0.2  # a subject of a timing
 _SECONDS_PER_TIMING_RUN, _ROUNDS_PER_TIMING_RUN = 5.0, 12  # minimum; see timing/stopping.py
 _SECONDS_TO_START = 8.0  # the cluster, the imports of its workers, the store
 _SECONDS_TO_START_A_PROCESS = 3.0
@@ -83,6 +85,8 @@ def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H1
             to_start = _SECONDS_TO_START_ON_A_GPU + is_compiled * _SECONDS_TO_READ_COMPILED
             return to_start + num_trainings * (_SECONDS_TO_RECORD + one)
         return num_trainings * one
+    if resources.num_gpus:
+        return _SECONDS_TO_START_A_PROCESS + _seconds_of_a_timing_on_a_gpu(trial, per_step)
     per_run = max(_SECONDS_PER_TIMING_RUN, _ROUNDS_PER_TIMING_RUN * per_step)
     return _SECONDS_TO_START_A_PROCESS + (1 + len(trial.decoding)) * per_run
 
@@ -183,6 +187,18 @@ def _seconds_of_a_step(
     computing = trial.batch * _flops_of_a_step(trial) / rate
     one_by_one = trial.length * sum(map(num_recurrent_blocks, trial.subjects))
     return computing + _SECONDS_PER_STEP + _SECONDS_PER_TOKEN * one_by_one
+
+
+def _seconds_of_a_timing_on_a_gpu(trial: Trial, per_step: float) -> float:
+    """Return the seconds of the graphs and of the launches of a timing trial.
+
+    They last as long as their limits say, and longer if the fewest rounds take longer; in a round
+    each subject runs three operations, which together take about as long as two steps.
+    """
+    rounds = ON_GPU.least_rounds + ON_GPU.warm_up_rounds
+    one_phase = max(ON_GPU.most_seconds, rounds * 2 * per_step)
+    to_build = _SECONDS_TO_BUILD_AND_RECORD * len(trial.subjects)
+    return 2 * one_phase + to_build
 
 
 def _seconds_on_a_gpu(trial: Trial, peak: float) -> float:
