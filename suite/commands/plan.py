@@ -91,7 +91,7 @@ def show(
 
 
 class _Costs(NamedTuple):
-    """What the time of a plan and its price are estimated from.
+    """The basis of the estimated time of a plan, and of its price.
 
     Attributes:
         card: The GPU.

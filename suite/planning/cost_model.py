@@ -133,7 +133,7 @@ def planned_work(
     Args:
         trials: The trials.
         resources: The resources of the plan.
-        gpu: As for `seconds_of`.
+        gpu: FLOPs per second of large matrix products on the GPU, by precision.
         measured: trial_id -> seconds that follow from trials which have run, in place of the
             estimate.
     """

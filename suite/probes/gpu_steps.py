@@ -21,7 +21,7 @@ from bakeoff.models import Mixer, ModelSpec, architecture_class, build_shapes
 _SHARE_OF_PEAK = 0.5
 _PASSES = 3  # forward and backward take as many FLOPs as three forward passes
 MEASURED_PEAK = 7.7e14  # FLOP/s of large matrix products in bf16
-_SECONDS_PER_TOKEN = 1.3e-5  # of a recurrence
+_SECONDS_PER_TOKEN = 1.3e-5  # in each layer of a recurrence
 
 
 @dataclass(frozen=True)
