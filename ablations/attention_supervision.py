@@ -54,7 +54,7 @@ ABLATION = Ablation(
         "standard": Scale(
             dim=256,
             length=19,
-            steps=6_000,
+            steps=4_600,
             batch=128,
             warmup_steps=400,
             precision="bf16",

@@ -80,7 +80,7 @@ ABLATION = Ablation(
         "standard": Scale(
             dim=256,
             length=19,
-            steps=6_500,
+            steps=5_000,
             batch=128,
             warmup_steps=400,
             precision="bf16",

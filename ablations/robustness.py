@@ -76,7 +76,7 @@ ABLATION = Ablation(
         ),
         "standard": Scale(
             length=784,
-            steps=10_000,
+            steps=3_800,
             batch=64,
             warmup_steps=400,
             precision="bf16",

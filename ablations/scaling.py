@@ -62,7 +62,7 @@ ABLATION = Ablation(
             seeds=5,
         ),
         "standard": Scale(
-            dim=256, depth=4, length=128, steps=2_600, batch=64, precision="bf16", gpus=1.0
+            dim=256, depth=4, length=128, steps=2_200, batch=64, precision="bf16", gpus=1.0
         ),
         "paper": Scale(
             dim=512, depth=6, length=128, steps=50_000, batch=64, warmup_steps=4_000, gpus=1.0
