@@ -59,9 +59,9 @@ ABLATION = Ablation(
         ),
         "standard": Scale(
             dim=256,
-            depth=4,
+            depth=6,
             length=256,
-            steps=1_600,
+            steps=1_150,
             batch=64,
             warmup_steps=400,
             precision="bf16",
