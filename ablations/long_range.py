@@ -17,7 +17,7 @@ linear Transformer 0.405, S4D 0.388, outermost operator 0.324. Not tested, since
 safely above the floor: reviews (0.769, TF-IDF 0.778), clothes (0.831, linear 0.848), retrieval
 (0.52, spelling 0.72), Pathfinder (0.518, linear 0.516).
 
-Cost: quick about 75 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
+Cost: quick about 75 minutes on two cores; standard 19 on one H100, as planned; paper a cluster.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
