@@ -27,7 +27,6 @@ from bakeoff.models.interface import INPUTS, Input, InputKind
 
 Knob = bool | int | float | str | None
 Runtime = Literal["eager", "compiled"]
-RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +49,9 @@ class ModelSpec:
         output_size: Number of logits per token (language models, tagger), or per sequence or pair
             (classifiers).
         settings: The architecture's `Config`, field by field; a field left out has its default.
-        runtime: How forward and backward are run: operation by operation (``eager``), or compiled
-            by torch (``compiled``). It changes the cost of the model, never its result.
+        runtime: How a timing runs forward and backward: operation by operation (``eager``), or
+            compiled by torch (``compiled``). It changes the cost of the model, never its result. A
+            model to be trained is always ``eager``: its training says how steps are run.
         others: Further inputs, by the parameters of the model's `forward`.
     """
 

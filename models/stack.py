@@ -197,11 +197,6 @@ class Trunk(nn.Module):
             )
         super().__init__()
         self.is_reversible = config.residual == "reversible"
-        if self.is_reversible and spec.runtime != "eager":
-            raise ModelError(
-                f"{spec.architecture}: residual='reversible' runs eagerly, not by "
-                f"runtime={spec.runtime!r}"
-            )
         self.position = build_position(spec, config.position_mode, config.position_std, seeds)
         self.embedding_norm = build_norm(spec.dim, config) if has_embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)

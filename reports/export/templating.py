@@ -47,7 +47,7 @@ _SETTINGS = {
     "clip_norm": "gradient clipping norm (clip_norm)",
     "ema": "decay of the exponential moving average of the weights (ema)",
     "accumulation": "gradient accumulation steps (accumulation)",
-    "step_runtime": "how training steps are executed (step_runtime)",
+    "runtime": "how training steps are executed (runtime)",
     "start": "pre-training task (start)",
     "pretraining_steps": "pre-training steps",
     "teacher": "teacher model (teacher)",

@@ -17,7 +17,7 @@ from bakeoff.suite.planning.own_modules import (
     probe_version,
     task_version,
 )
-from bakeoff.suite.planning.resolve import as_trained
+from bakeoff.suite.planning.resolve import as_trained, not_compiled
 from bakeoff.suite.probes.probe import Probe, at_length
 from bakeoff.suite.probes.probe import probe as probe_named
 from bakeoff.suite.schema import (
@@ -113,6 +113,8 @@ def _of_tasks(maker: _CellMaker) -> Filled:
 def _measurable(probe: Probe, found: Trial | Impossible) -> Trial | Impossible:
     if isinstance(found, Impossible):
         return found
+    if not probe.compiles_as_asked:
+        found = not_compiled(found)
     reason = "" if found.task == MIXER_ALONE else probe.why_not_on(task_class(found.task))
     reason = reason or probe.why_not(found.subjects[0], found.parallel)
     is_of_trained = not probe.depends_on.isdisjoint(("training", "trained"))

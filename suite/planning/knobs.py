@@ -39,6 +39,7 @@ from bakeoff.suite.spec import (
     WHOLE_MODEL,
     Ablation,
     Model,
+    Recipe,
     Scale,
     SpecError,
 )
@@ -205,6 +206,9 @@ def with_defaults(
     owners |= {name: knob_names(load_architecture(name)) for name in architectures}
     known = set().union(*owners.values(), *map(knobs_of, _varied_mixers(ablation)))
     for name in model.knobs:
+        if name not in known and name in Scale.model_fields:
+            owner = "Recipe and Scale" if name in Recipe.model_fields else "Scale"
+            raise SpecError(f"{name!r} is a field of {owner}, not of Model.")
         if name not in known:
             fields = {field for field in Model.model_fields if field != "knobs"}
             kind = f"knob of {' or '.join(owners)} is called"

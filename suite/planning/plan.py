@@ -452,8 +452,7 @@ def _model(baseline: Baseline) -> dict[str, Knob]:
         knobs = without_late_defaults(mixer.Config, knobs)
     parts = ("architecture", "mixer", "position") if model.mixer else ("architecture",)
     found: dict[str, Knob] = {part: getattr(model, part) for part in parts} | model.sizes
-    runtime = {} if model.runtime == "eager" else {"runtime": model.runtime}
-    return {**found, **runtime, **knobs}
+    return {**found, **knobs}
 
 
 def _floors(cells: list[Cell]) -> dict[str, tuple[str, ...]]:

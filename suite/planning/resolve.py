@@ -16,7 +16,7 @@ from typing import Any
 
 from bakeoff.models import POSITIONS, Input, Interface, ModelSpec, build_shapes
 from bakeoff.models.interface import INPUTS, Answer
-from bakeoff.models.model_spec import RUNTIMES, Runtime, without_late_defaults
+from bakeoff.models.model_spec import without_late_defaults
 from bakeoff.models.registry import mixer_pattern, relative_position
 from bakeoff.suite.errors import unknown_name
 from bakeoff.suite.execution.trial import own_frame
@@ -62,7 +62,7 @@ from bakeoff.suite.tasks.task import Task, TaskError
 from bakeoff.suite.training.augmentation import why_not_augmented
 from bakeoff.suite.training.sampling import why_no_sampling
 
-_NOT_EAGER = ("graph", "compiled")  # values of `step_runtime`
+_NOT_EAGER = ("graph", "compiled")  # values of `runtime`
 
 
 def variant_on(baseline: Baseline, variant: Variant, task_name: str) -> Trial:
@@ -125,10 +125,17 @@ def variant_on(baseline: Baseline, variant: Variant, task_name: str) -> Trial:
 def as_trained(variant: Trial) -> Trial:
     """Return the variant without evaluation-only knobs, so that such variants share a training."""
     (model,) = variant.subjects
-    if not model.mixer:
+    knobs = knobs_in_training(model.mixer, model.knobs) if model.mixer else model.knobs
+    trained = dataclasses.replace(model, knobs=knobs, runtime="eager")
+    return dataclasses.replace(variant, subjects=(trained,))
+
+
+def not_compiled(variant: Trial) -> Trial:
+    """Return the variant with its model run as it is written, as by all but some timings."""
+    if all(each.runtime == "eager" for each in variant.subjects):
         return variant
-    knobs = knobs_in_training(model.mixer, model.knobs)
-    return dataclasses.replace(variant, subjects=(dataclasses.replace(model, knobs=knobs),))
+    subjects = tuple(dataclasses.replace(each, runtime="eager") for each in variant.subjects)
+    return dataclasses.replace(variant, subjects=subjects)
 
 
 def _why_whole(spec: ModelSpec, scale: Scale) -> str:
@@ -419,7 +426,7 @@ def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interfa
         settings=without_late_defaults(
             load_architecture(name).Config, checked_settings(name, settings)
         ),
-        runtime=_runtime(model, scale),
+        runtime="compiled" if scale.runtime == "compiled" else "eager",
     )
     _refuse_elsewhere(spec, scale, is_masked=interface.is_padded)
     period = len(mixer_pattern(mixer)) or 1  # the first `period` blocks represent all
@@ -435,7 +442,11 @@ def _model_spec(model: Model, variant: Variant, scale: Scale, interface: Interfa
 
 
 def _refuse_elsewhere(spec: ModelSpec, scale: Scale, *, is_masked: bool) -> None:
-    """Raise if the model cannot run with these knobs on the scale's device, or at its precision."""
+    """Raise if the model cannot run with these knobs by the scale's device, precision, runtime."""
+    if scale.runtime == "graph" and not scale.gpus:
+        raise Impossible("runtime='graph' needs a GPU, and the scale has gpus=0")
+    if spec.runtime == "compiled" and spec.settings.get("residual") == "reversible":
+        raise Impossible("residual='reversible' runs eagerly, not by runtime='compiled'")
     for kind in load_mixers(spec.mixer).values():
         config = kind.Config(**{k: v for k, v in spec.knobs.items() if k in knob_names(kind)})
         if reason := kind.why_not_on(
@@ -449,28 +460,6 @@ def _position(name: str, architecture: str) -> str:
     if name not in POSITIONS:
         raise SpecError(unknown_name("position", name, POSITIONS))
     return name if architecture != MIXER_ALONE or relative_position(name) else "none"
-
-
-def _runtime(model: Model, scale: Scale) -> Runtime:
-    """Return the runtime, if the model can be run with it at that scale."""
-    name = model.runtime
-    if name == "cuda_graph":
-        raise SpecError(
-            "runtime='cuda_graph' is not a value any more: on a GPU, timings are of CUDA graphs "
-            "and trainings record their steps, whatever the runtime is; set runtime='eager', or "
-            "runtime='compiled' to compile before that."
-        )
-    runtime = next((each for each in RUNTIMES if each == name), None)
-    if runtime is None:
-        raise SpecError(unknown_name("runtime", name, RUNTIMES))
-    if runtime != "eager" and _parallel(scale) is not None:
-        raise Impossible(f"DeepSpeed runs eagerly, not by runtime={name!r}")
-    if runtime != "eager" and scale.step_runtime in _NOT_EAGER:
-        raise Impossible(
-            f"steps that the model runs by runtime={name!r} cannot also be run by "
-            f"step_runtime={scale.step_runtime!r}; set one of the two"
-        )
-    return runtime
 
 
 def _is_own(name: str) -> bool:
@@ -518,8 +507,6 @@ def checked_recipe(scale: Scale, task: type[Task], *, is_spread: bool) -> dict[s
     if is_spread:
         _refuse_on_workers(scale)
     checked_precision(scale)
-    if scale.step_runtime == "graph" and not scale.gpus:
-        raise Impossible("step_runtime='graph' needs a GPU, and the scale has gpus=0")
     if scale.is_start_frozen and scale.start == NO_START:
         raise Impossible("is_start_frozen=True needs a start, whose weights it keeps")
     if scale.scheduled_sampling and (why := why_no_sampling(task)):
@@ -549,7 +536,7 @@ def _refuse_on_workers(scale: Scale) -> None:
         f"adversarial_steps={scale.adversarial_steps}": bool(scale.adversarial_steps),
         f"precision={scale.precision!r}": scale.precision == "tf32",
         f"is_start_frozen={scale.is_start_frozen}": scale.is_start_frozen,
-        f"step_runtime={scale.step_runtime!r}": scale.step_runtime in _NOT_EAGER,
+        f"runtime={scale.runtime!r}": scale.runtime in _NOT_EAGER,
     }
     for what, is_asked in asked.items():
         if is_asked:

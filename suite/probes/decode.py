@@ -72,11 +72,9 @@ class Decode(Probe):
     why_no_workers = "decode times one process, without DeepSpeed"
 
     def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Return why a trial is skipped; the model must decode step by step and eagerly."""
+        """Return why a trial is skipped; the model must decode step by step."""
         if reason := architecture_class(model.architecture).why_silent(model):
             return reason
-        if model.runtime != "eager":
-            return f"decoding runs eagerly, not by runtime={model.runtime!r}"
         return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Said]:

@@ -23,7 +23,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from bakeoff.models import ModelError, ModelSpec
+from bakeoff.models import ModelError
 from bakeoff.models.architectures.mixer_alone import MixerAlone
 from bakeoff.suite.errors import classified
 from bakeoff.suite.probes.probe import Probe, initial_model, measurement
@@ -31,7 +31,6 @@ from bakeoff.suite.probes.tensor_bytes import growth_bytes
 from bakeoff.suite.schema import (
     Measurement,
     MetricSpec,
-    Parallel,
     Point,
     Status,
     Trial,
@@ -62,12 +61,6 @@ class MixerMemory(Probe):
     is_swept = True
     depends_on = frozenset({"precision"})
     specs = (_FORWARD, _FORWARD_BACKWARD, _FORMULA)
-
-    def why_not(self, model: ModelSpec, parallel: Parallel | None) -> str:
-        """Return why a trial is skipped; memory is measured for eager execution only."""
-        if model.runtime != "eager":
-            return f"memory of a mixer alone is measured eagerly, not by runtime={model.runtime!r}"
-        return super().why_not(model, parallel)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
         """Measure both peaks; report the formula, which holds for a CPU, if there is one."""

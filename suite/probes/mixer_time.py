@@ -43,6 +43,7 @@ class MixerTime(Probe):
     grain = "comparison"
     is_swept = True
     depends_on = frozenset({"batch", "precision", "threads"})
+    compiles_as_asked = True
     specs = tuple(map(metric_spec, (FORWARD, MAIN, DECODE)))  # without controls
 
     def __init__(self, limits: Limits | None = None) -> None:

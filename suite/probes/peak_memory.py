@@ -23,6 +23,7 @@ class PeakMemory(Probe):
     version = 1
     grain = "variant"
     depends_on = frozenset({"batch", "precision"})
+    compiles_as_asked = True
     is_at_length = True
     specs = (metric_spec("peak_memory_bytes"),)
     why_no_workers = "peak_memory measures one process; data_parallel measures workers"

@@ -85,6 +85,8 @@ class Probe(ABC):
         specs: The metrics, if they do not depend on the task; see `metrics`.
         is_at_length: Whether the coordinate of these is the length of the trial.
         why_no_workers: Why it cannot measure a trial of several workers; empty if it can.
+        compiles_as_asked: Whether it measures compiled models at ``runtime="compiled"``. The others
+            measure models as they are written, or train them, for which `Training` has the runtime.
     """
 
     name: ClassVar[str]
@@ -95,6 +97,7 @@ class Probe(ABC):
     specs: ClassVar[tuple[MetricSpec, ...]] = ()
     is_at_length: ClassVar[bool] = False
     why_no_workers: ClassVar[str] = ""
+    compiles_as_asked: ClassVar[bool] = False
 
     @property
     def is_timing(self) -> bool:
@@ -319,7 +322,7 @@ def started(
         device,
         seed=trial.seed,
         teacher=teacher,
-        is_recorded=device != "cpu" and todo.training.step_runtime != "eager",
+        is_recorded=device != "cpu" and todo.training.runtime != "eager",
         is_compiled=choice.runtime == "compiled",
     )
     return model, engine, todo
@@ -334,11 +337,11 @@ def step_choice(trial: Trial, *, on_gpu: bool) -> StepChoice:
     """
     training = trial.training
     assert training is not None, "a trial that trains is planned with training settings"
-    asked = training.step_runtime
+    asked = training.runtime
     if not on_gpu or trial.parallel is not None:
         return StepChoice(runtime="compiled" if asked == "compiled" else "eager")
     if asked == "eager":
-        return StepChoice(runtime="eager", why="step_runtime='eager'")
+        return StepChoice(runtime="eager", why="runtime='eager'")
     models = (*trial.subjects, *(trial.teacher.subjects if trial.teacher else ()))
     if any(model.is_own for model in models):  # whose code does not run before the trial does
         return StepChoice(runtime="graph" if asked == "auto" else asked)

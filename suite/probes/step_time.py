@@ -61,6 +61,7 @@ class StepTime(Probe):
     version = 2
     grain = "comparison"
     depends_on = frozenset({"batch", "precision"})
+    compiles_as_asked = True
     is_at_length = True
     # Controls are not metrics of the variants.
     specs = (*map(metric_spec, (_FORWARD, _FORWARD_BACKWARD, METRIC)), *_RATES.values())

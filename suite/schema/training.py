@@ -48,7 +48,7 @@ class Training:
     repeated_augmentation: int = 1
     adversarial_steps: int = 0
     is_start_frozen: bool = False
-    step_runtime: StepRuntime = "auto"
+    runtime: StepRuntime = "auto"
 
     @property
     def hashed(self) -> dict[str, Any]:

@@ -43,7 +43,7 @@ SEEDS: Mapping[str, int] = {"smoke": 1, "quick": 3, "standard": 5, "paper": 10}
 MOST_VALUES = 10_000  # values of one axis
 MOST_AXES = 64
 _LETTERS_OF_A_QUESTION = 40  # in a name made from the question
-MODEL_FIELDS = frozenset({"architecture", "mixer", "position", "runtime"})  # besides the knobs
+MODEL_FIELDS = frozenset({"architecture", "mixer", "position"})  # besides the knobs
 WHOLE_MODEL, TEACHER = "model", "teacher"  # the axes whose values are models
 SWEEPS = frozenset(  # fields of a scale that are lists of coordinates, not axes
     {
@@ -103,7 +103,7 @@ def vary(
     """Return an axis of an ablation.
 
     Args:
-        name: A field of `Model` (``mixer``, ``position``, ``runtime``, any knob of the mixer or of
+        name: A field of `Model` (``mixer``, ``position``, any knob of the mixer or of
             the tasks' architectures), a field of `Scale` (``dim``, ``learning_rate``, ...), or
             ``task``; or ``model`` or ``teacher``, whose values are whole models: ``vary("model",
             [Model(mixer="attention"), Model(mixer="local_attention", window=8)])``.

@@ -31,7 +31,6 @@ class Model(FrozenSpec):
         position: The position encoding, for an architecture that has a choice of it.
         dim: Model width; by default the scale's.
         depth: Number of blocks; by default the scale's.
-        runtime: How forward and backward are executed: ``eager`` or ``compiled``.
         label: The name in an axis of models, for example ``ViT`` for ``model=ViT``; the default is
             the mixer or architecture with all fields that are set. It does not affect results.
         knobs: Fields of the `Config` of the mixer and of the architecture, given as further
@@ -44,7 +43,6 @@ class Model(FrozenSpec):
     position: Name = "sinusoidal"
     dim: Annotated[int, Field(ge=1, le=65_536)] | None = None
     depth: Annotated[int, Field(ge=1, le=1_024)] | None = None
-    runtime: Name = "eager"
     label: Annotated[str, Field(pattern=r"^[^=,;()\s][^=,;()]{0,39}$")] | None = None
     knobs: dict[str, Knob] = Field(default_factory=dict)
 
@@ -57,7 +55,6 @@ class Model(FrozenSpec):
         position: str | None = None,
         dim: int | None = None,
         depth: int | None = None,
-        runtime: str = "eager",
         **knobs: Knob,
     ) -> None:
         label = knobs.pop("label", None)  # not a knob
@@ -78,7 +75,6 @@ class Model(FrozenSpec):
         fields = {
             **of_preset,
             **{name: given for name, given in parts.items() if given is not None},
-            "runtime": runtime,
             "label": label,
             "knobs": {**knobs_of_preset, **checked},
         }
@@ -92,8 +88,8 @@ class Model(FrozenSpec):
 
     def own_values(self) -> dict[str, Knob]:
         """Return the fields that differ from the preset or, without one, from the defaults."""
-        mine = {"position": self.position, "runtime": self.runtime, **self.sizes, **self.knobs}
-        usual = {name: type(self).model_fields[name].default for name in ("position", "runtime")}
+        mine = {"position": self.position, **self.sizes, **self.knobs}
+        usual = {"position": type(self).model_fields["position"].default}
         if self.preset is not None:
             mine = {"mixer": self.mixer, **mine}
             usual |= preset_named(self.preset).fields

@@ -106,12 +106,13 @@ class Recipe(FrozenSpec):
         adversarial_steps: Number of passes per step, each on images that the previous pass has
             perturbed so as to increase their loss (Bai et al. 2022, arXiv:2204.00993); HAT uses 3,
             0 does not perturb.
-        step_runtime: How training steps are executed: ``eager``, operation by operation;
-            ``graph``, each as one CUDA graph; ``compiled``, with the model compiled by torch and,
-            on a GPU, each as one CUDA graph; ``auto``, eagerly on a CPU, and on a GPU compiled if
-            the training is long enough to make up for the time of compiling, else as a graph, or
-            eagerly if no graph can hold the steps. Losses are the same up to rounding. It applies
-            to models whose own `runtime` is ``eager``.
+        runtime: How training steps are executed: ``eager``, operation by operation; ``graph``, each
+            as one CUDA graph; ``compiled``, with the model compiled by torch and, on a GPU, each as
+            one CUDA graph; ``auto``, eagerly on a CPU, and on a GPU compiled if the training is
+            long enough to make up for the time of compiling, else as a graph, or eagerly if no
+            graph can hold the steps. Losses are the same up to rounding. Timings are of compiled
+            models at ``compiled``, and of the models as written at each other value; on a GPU, both
+            as CUDA graphs and as launched.
     """
 
     optimizer: Optimizer = "adamw"
@@ -147,7 +148,7 @@ class Recipe(FrozenSpec):
     cutmix: Annotated[float, Field(ge=0, le=100)] = 0.0
     repeated_augmentation: Annotated[int, Field(ge=1, le=64)] = 1
     adversarial_steps: Annotated[int, Field(ge=0, le=64), AfterValidator(_not_one)] = 0
-    step_runtime: StepRuntime = "auto"
+    runtime: StepRuntime = "auto"
 
     def in_training(self) -> dict[str, Any]:
         """Return the fields of `schema.Training`; one without effect keeps its default."""

@@ -156,11 +156,10 @@ def test_a_translator_steps_through_two_streams() -> None:
         ({"norm_kind": "batch"}, "norm_kind='batch' would count each batch twice"),
         ({"has_residual": False}, "residual='reversible' needs a sum, and has_residual=False"),
         ({"mixer": "performer"}, "performer changes as it trains, and residual='reversible'"),
-        ({"runtime": "compiled"}, "runs eagerly, not by runtime='compiled'"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(settings: dict[str, Any], message: str) -> None:
-    parts = {k: v for k, v in settings.items() if k in ("mixer", "runtime")}
+    parts = {k: v for k, v in settings.items() if k == "mixer"}
     knobs = {k: v for k, v in settings.items() if k not in parts}
     with pytest.raises(ModelError, match=message):
         build(replace(spec("tagger", residual="reversible", **knobs), **parts))

@@ -121,7 +121,7 @@ def test_a_field_of_a_scale_keeps_its_value_or_is_refused(field: str, value: obj
     except SpecError:  # the only error allowed
         return
     assert kept == value
-    words = ("gpu_model", "precision", "optimizer", "schedule", "start", "step_runtime")
+    words = ("gpu_model", "precision", "optimizer", "schedule", "start", "runtime")
     is_a_word = field in words and isinstance(value, str)
     is_a_truth = field in ("flip", "is_start_frozen") and isinstance(value, bool)
     assert is_a_word or is_a_truth or not isinstance(value, bool | str | bytes)

@@ -51,7 +51,7 @@ from bakeoff.suite.training.tensor_io import (
 
 
 def _declared_runtime(model: nn.Module) -> Runtime:
-    """Return the runtime of the model's spec; a user's module without one runs eagerly."""
+    """Return the runtime of a timing's model; a user's module without a spec runs eagerly."""
     spec = getattr(model, "spec", None)
     return spec.runtime if isinstance(spec, ModelSpec) else "eager"
 
@@ -151,8 +151,8 @@ class LocalEngine:
     def how_steps_run(self) -> str:
         """How steps are run, as defined by `Engine`."""
         if self._recorded is None:
-            is_asked = self._training.step_runtime == "eager" and self.device != "cpu"
-            return "eagerly: step_runtime='eager'" if is_asked else ""
+            is_asked = self._training.runtime == "eager" and self.device != "cpu"
+            return "eagerly: runtime='eager'" if is_asked else ""
         how: str = self._recorded.how
         return how
 

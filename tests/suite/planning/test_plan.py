@@ -495,7 +495,7 @@ IDLE = {
     "repeated_augmentation": 1,
     "adversarial_steps": 0,
     "is_start_frozen": False,
-    "step_runtime": "auto",
+    "runtime": "auto",
 }
 
 

@@ -30,7 +30,7 @@ CHANGES: list[tuple[str, Any]] = [
     ("precision", "bf16"),
     ("accumulation", 2),
     ("ema", 0.99),
-    ("step_runtime", "compiled"),
+    ("runtime", "compiled"),
     ("label_smoothing", 0.1),
     ("weight_decay", 0.5),
 ]
@@ -78,8 +78,8 @@ def test_sgd_may_have_a_weight_decay_of_its_own() -> None:
     ("scale", "reason"),
     [
         ({"precision": "tf32"}, "precision='tf32' needs a GPU"),
-        ({"step_runtime": "graph"}, "step_runtime='graph' needs a GPU"),
-        ({"step_runtime": "compiled", "workers": 2}, "step_runtime='compiled' is for trials of"),
+        ({"runtime": "graph"}, "runtime='graph' needs a GPU"),
+        ({"runtime": "compiled", "workers": 2}, "runtime='compiled' is for trials of"),
         ({"workers": 2, "ema": 0.9}, "ema=0.9 is for trials of one process"),
         ({"zero": 1, "optimizer": "sgd"}, "optimizer='sgd' is for trials of one process"),
         ({"batch": 2, "accumulation": 3}, "a batch of 2 cannot be cut into 3 equal parts"),

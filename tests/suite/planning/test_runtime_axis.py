@@ -1,4 +1,4 @@
-"""Tests for the runtime axis, which is part of the ids only where it is not eager."""
+"""Tests for the runtime as an axis: what a training runs, and what a timing compiles."""
 
 from __future__ import annotations
 
@@ -6,98 +6,73 @@ import pytest
 
 from bakeoff.suite.planning.plan import plan
 from bakeoff.suite.schema import Trial
-from bakeoff.suite.spec import Model, SpecError, vary
+from bakeoff.suite.spec import Model, Recipe, SpecError, vary
 from tests.suite.small_ablation import make_ablation
 
-TEXT = "shakespeare_characters"
-GPU = {"gpus": 1.0}
+EACH_WAY = [vary("runtime", ["eager", "compiled"])]
 
 
-def runtimes(trials: tuple[Trial, ...]) -> set[str]:
-    return {subject.runtime for trial in trials for subject in trial.subjects}
+def runtimes(trials: tuple[Trial, ...], probe: str) -> set[tuple[str, ...]]:
+    return {
+        tuple(model.runtime for model in trial.subjects) for trial in trials if trial.probe == probe
+    }
 
 
-def test_an_axis_runs_the_model_each_way() -> None:
-    axes = [vary("runtime", ["eager", "compiled"])]
-    found = plan(make_ablation(axes=axes, probes=["quality", "step_time"]))
+def test_a_timing_compares_models_both_ways_and_a_training_runs_one() -> None:
+    probes = ["quality", "step_time", "peak_memory"]
+    found = plan(make_ablation(axes=EACH_WAY, probes=probes))
     assert found.about.variants == ("runtime=eager", "runtime=compiled")
-    assert found.about.baseline == "runtime=eager"
-    assert "runtime" not in found.about.model
-    together = [trial for trial in found.trials if trial.probe == "step_time"]
-    assert {tuple(m.runtime for m in trial.subjects) for trial in together} == {
-        ("eager", "compiled")
-    }
-    alone = [trial.subjects[0].runtime for trial in found.trials if trial.probe == "quality"]
-    assert sorted(alone) == ["compiled"] * 3 + ["eager"] * 3
+    assert runtimes(found.trials, "step_time") == {("eager", "compiled")}
+    assert runtimes(found.trials, "peak_memory") == {("eager",), ("compiled",)}
+    assert runtimes(found.trials, "quality") == {("eager",)}
+    trained = [t.training.runtime for t in found.trials if t.training]
+    assert sorted(trained) == ["compiled"] * 3 + ["eager"] * 3
 
 
-def test_a_baseline_says_how_it_is_run_where_it_is_not_eager() -> None:
-    found = plan(make_ablation(baseline=Model(mixer="attention", heads=4, runtime="compiled")))
-    assert found.about.model["runtime"] == "compiled"
-    assert runtimes(found.trials) == {"compiled"}
+def test_only_a_compiled_timing_has_an_id_of_its_own() -> None:
+    def ids(probe: str, runtime: str) -> set[str]:
+        scale = {"gpus": 1.0, "lengths": [8, 16]}
+        found = plan(make_ablation(recipe=Recipe(runtime=runtime), probes=[probe], scale=scale))
+        return {trial.trial_id for trial in found.trials}
+
+    for probe in ("step_time", "mixer_time", "peak_memory"):
+        assert ids(probe, "auto") == ids(probe, "eager") == ids(probe, "graph")
+        assert not ids(probe, "auto") & ids(probe, "compiled")
+    for probe in ("decode", "mixer_memory", "path_length", "parameters"):
+        assert ids(probe, "auto") == ids(probe, "compiled")
 
 
-def test_a_mixer_alone_is_run_as_declared() -> None:
+def test_a_tuned_rate_and_a_start_are_trained_as_a_model_that_nothing_times() -> None:
+    recipe = Recipe(runtime="compiled", learning_rate="tuned", start="wikitext_masked")
+    baseline = Model("masked_language_model", mixer="attention", heads=4)
+    scale = {"steps": 20, "search_steps": 10}
     found = plan(
-        make_ablation(
-            axes=[vary("runtime", ["eager", "compiled"])],
-            probes=["path_length"],
-            scale={"lengths": [8, 16]},
-        )
+        make_ablation(baseline=baseline, recipe=recipe, tasks=["shakespeare_masked"], scale=scale),
+        scale="quick",
     )
-    assert [trial.subjects[0].runtime for trial in found.trials] == ["eager", "compiled"] * 2
+    every = [*found.trials, *(p for trial in found.trials for p in trial.parents.values())]
+    assert {trial.probe for trial in every} >= {"quality", "learning_rate"}
+    assert {model.runtime for trial in every for model in trial.subjects} == {"eager"}
 
 
-@pytest.mark.parametrize("where", ["baseline", "axes"])
-def test_an_unknown_runtime_is_refused_with_the_nearest(where: str) -> None:
-    message = "no runtime 'compild'; did you mean 'compiled'. Allowed: compiled, eager"
-    fields = {
-        "baseline": Model(mixer="attention", heads=4, runtime="compild"),
-        "axes": [vary("runtime", ["eager", "compild"])],
-    }
-    with pytest.raises(SpecError, match=message):
-        plan(make_ablation(**{where: fields[where]}))
-
-
-@pytest.mark.parametrize(
-    ("mixer", "runtime", "scale", "reason"),
-    [
-        ("attention", "compiled", {"workers": 2, "zero": 1}, "DeepSpeed runs eagerly"),
-    ],
-)
-def test_what_cannot_be_run_so_is_an_impossible_cell(
-    mixer: str, runtime: str, scale: dict[str, float], reason: str
-) -> None:
-    ablation = make_ablation(
-        baseline=Model(mixer=mixer), axes=[vary("runtime", ["eager", runtime])], scale=scale
-    )
-    found = plan(ablation)
-    assert runtimes(found.trials) == {"eager"}
-    skipped = [cell for cell in found.cells if cell.variant == f"runtime={runtime}"]
-    assert skipped
-    assert all(reason in cell.reason for cell in skipped)
+def test_what_cannot_be_run_so_is_an_impossible_cell() -> None:
+    reversible = Model(mixer="attention", residual="reversible")
+    found = plan(make_ablation(baseline=reversible, axes=EACH_WAY))
+    skipped = {cell.reason for cell in found.cells if cell.variant == "runtime=compiled"}
+    assert skipped == {"residual='reversible' runs eagerly, not by runtime='compiled'"}
     with pytest.raises(SpecError, match="the baseline is impossible"):
-        plan(make_ablation(baseline=Model(mixer=mixer, runtime=runtime), scale=scale))
+        plan(make_ablation(baseline=reversible, recipe=Recipe(runtime="compiled")))
 
 
-@pytest.mark.parametrize("where", ["baseline", "axes"])
-def test_a_graph_is_not_a_runtime_any_more_and_the_message_says_what_is(where: str) -> None:
-    message = r"timings are of CUDA graphs .*; set runtime='eager', or runtime='compiled'"
-    fields = {
-        "baseline": Model(mixer="attention", heads=4, runtime="cuda_graph"),
-        "axes": [vary("runtime", ["eager", "cuda_graph"])],
-    }
+@pytest.mark.parametrize("name", ["compild", "cuda_graph"])
+def test_an_unknown_runtime_is_refused_with_what_is_allowed(name: str) -> None:
+    message = f"runtime='{name}': should be 'auto', 'eager', 'graph' or 'compiled'"
     with pytest.raises(SpecError, match=message):
-        plan(make_ablation(**{where: fields[where]}, scale=GPU))
+        plan(make_ablation(axes=[vary("runtime", ["eager", name])]))
 
 
-def test_memory_is_not_measured_where_it_would_be_missed() -> None:
-    axes = [vary("runtime", ["eager", "compiled"])]
-    probes, scale = ["peak_memory", "mixer_memory"], {**GPU, "lengths": [8]}
-    found = plan(make_ablation(axes=axes, probes=probes, scale=scale))
-    reasons = {(cell.probe, cell.variant): cell.reason for cell in found.cells if cell.reason}
-    assert reasons == {
-        ("mixer_memory", "runtime=compiled"): (
-            "memory of a mixer alone is measured eagerly, not by runtime='compiled'"
-        )
-    }
+def test_a_setting_of_the_recipe_that_a_model_is_given_is_named_as_such() -> None:
+    model = Model(mixer="attention", runtime="compiled")
+    message = "'runtime' is a field of Recipe and Scale, not of Model"
+    with pytest.raises(SpecError, match=message):
+        plan(make_ablation(baseline=model))

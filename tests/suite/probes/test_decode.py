@@ -214,8 +214,6 @@ def specs() -> Iterator[tuple[ModelSpec, Parallel | None, str]]:
     translator = replace(model, architecture="translator", mixer="fnet")
     yield translator, None, "fnet has no step form"
     yield replace(translator, settings={"decoder_mixer": "gru"}), None, ""
-    compiled = replace(model, runtime="compiled")
-    yield compiled, None, "decoding runs eagerly, not by runtime='compiled'"
 
 
 @pytest.mark.parametrize(("model", "parallel", "reason"), list(specs()))

@@ -43,27 +43,27 @@ def test_all_seeds_and_rates_choose_alike() -> None:
 
 def test_on_a_cpu_steps_are_eager_unless_they_are_to_be_compiled() -> None:
     assert step_choice(trial(), on_gpu=False).runtime == "eager"
-    assert step_choice(trial(step_runtime="compiled"), on_gpu=False).runtime == "compiled"
+    assert step_choice(trial(runtime="compiled"), on_gpu=False).runtime == "compiled"
 
 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("eager", "eagerly: step_runtime='eager'"),
+        ("eager", "eagerly: runtime='eager'"),
         ("graph", "each one CUDA graph"),
         ("compiled", "compiled; each one CUDA graph"),
     ],
 )
 def test_what_is_asked_for_is_chosen(asked: str, said: str) -> None:
-    assert chosen(trial(steps=9, step_runtime=asked)) == said
+    assert chosen(trial(steps=9, runtime=asked)) == said
 
 
 def test_what_no_graph_can_hold_is_eager_and_says_why() -> None:
     for asked in ("auto", "compiled"):
-        found = chosen(trial("performer", step_runtime=asked))
+        found = chosen(trial("performer", runtime=asked))
         assert found == "eagerly: Performer draws random numbers during training"
 
 
 def test_a_loop_over_tokens_is_compiled_only_if_it_is_asked_for() -> None:
     assert chosen(trial("lstm")) == "each one CUDA graph"
-    assert chosen(trial("lstm", step_runtime="compiled")) == "compiled; each one CUDA graph"
+    assert chosen(trial("lstm", runtime="compiled")) == "compiled; each one CUDA graph"

@@ -56,7 +56,7 @@ def losses(found: LocalEngine, task: Task) -> list[float]:
     return [found.step(batch, task).item() for batch in batches]
 
 
-def parameters_trial(declared: Any) -> Trial:
+def compiled_trial() -> Trial:
     task = build_task(TEXT, LENGTH)
     return Trial(
         probe="quality",
@@ -64,9 +64,14 @@ def parameters_trial(declared: Any) -> Trial:
         task_digest=task.source.sha256,
         length=LENGTH,
         batch=BATCH,
-        subjects=(spec(declared),),
+        subjects=(spec("eager"),),
         training=Training(
-            steps=1, learning_rate=1e-3, warmup_steps=0, weight_decay=0.0, num_evaluations=1
+            steps=1,
+            learning_rate=1e-3,
+            warmup_steps=0,
+            weight_decay=0.0,
+            num_evaluations=1,
+            runtime="compiled",
         ),
         seed=0,
         versions={},
@@ -100,7 +105,7 @@ def test_what_a_model_declares_is_what_an_engine_runs(monkeypatch: pytest.Monkey
 
 def test_a_missing_compiler_ends_a_trial_with_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtimes, "_has_cpp_compiler", lambda: False)
-    result = ended(parameters_trial("compiled")).result
+    result = ended(compiled_trial()).result
     assert result.status is Status.ERROR
     assert result.reason == (
         "NoRuntime: runtime='compiled' on a CPU needs a C++ compiler (g++, or the one that CXX "
