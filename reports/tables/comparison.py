@@ -51,6 +51,7 @@ from bakeoff.reports.stats.intervals import (
     paired_differences,
     paired_ratio,
 )
+from bakeoff.reports.tables.speedup import speedup_columns
 from bakeoff.suite.schema import About, Better, Status, metric_title
 
 PARTIAL = Mark(sign="†", name="partial", meaning="This is the mean over the successful seeds only.")
@@ -75,6 +76,8 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Rep
     if judged and judged.is_score and any(series.metric == TRAINING_STEP for series in here):
         cost = cost_column(about, here, task, variants)
         filled += (cost,) if cost else ()
+    if judged and judged.is_score:
+        filled += tuple(speedup_columns(about, here, judged, variants))
     rows = tuple(
         replace(row, coverage=str(variant_coverage(about, judged, row.name)))
         for row in _variant_rows(about, filled, variants)

@@ -1,0 +1,135 @@
+"""Test effective speedups on laws whose speedup is known, and the coverage of their intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from bakeoff.reports.analysis.speedup import NoCurve, Reach, effective_speedup
+
+L0, A, POWER = 1.2, 30.0, 0.3
+BUDGETS = (5e8, 1e9, 2e9)
+
+
+def loss(budget: float) -> float:
+    return L0 + A * budget**-POWER
+
+
+def accuracy(budget: float) -> float:
+    return 1 / (1 + math.exp(-0.8 * (math.log(budget) - math.log(1e9))))
+
+
+def one_seed(
+    budgets: Sequence[float], law: Callable[[float], float]
+) -> dict[float, dict[int, float]]:
+    return {budget: {0: law(budget)} for budget in budgets}
+
+
+@pytest.mark.parametrize("truth", [0.6, 0.9, 1.0, 1.3, 1.9])
+@pytest.mark.parametrize(
+    ("budgets", "within"), [(BUDGETS, 0.002), ((2.5e8, 1e9, 4e9), 0.02), ((*BUDGETS, 4e9), 0.002)]
+)
+def test_a_law_gives_the_speedup_that_it_was_made_with(
+    truth: float, budgets: Sequence[float], within: float
+) -> None:
+    spent = 1e9
+    found = effective_speedup(
+        one_seed(budgets, loss), {0: loss(truth * spent)}, spent, better="lower"
+    )
+    assert found.reach is Reach.BETWEEN
+    assert found.ratio.point == pytest.approx(truth, rel=within)
+    assert found.ratio.low is None
+
+
+def test_a_score_that_grows_is_read_the_other_way() -> None:
+    found = effective_speedup(
+        one_seed(BUDGETS, accuracy), {0: accuracy(1.4e9)}, 1e9, better="higher"
+    )
+    assert found.ratio.point == pytest.approx(1.4, rel=0.01)
+
+
+def test_it_is_a_ratio_of_budgets_and_not_of_losses() -> None:
+    """Check a variant that is as good for half of the budget, whatever the unit is."""
+    for scale in (1.0, 3600.0):
+        budgets = {scale * one: {0: loss(one)} for one in BUDGETS}
+        found = effective_speedup(budgets, {0: loss(1e9)}, scale * 5e8, better="lower")
+        assert found.ratio.point == pytest.approx(2.0, rel=1e-5)
+
+
+def test_nothing_is_extrapolated() -> None:
+    better = effective_speedup(one_seed(BUDGETS, loss), {0: loss(9e9)}, 1e9, better="lower")
+    assert (better.reach, better.ratio.point) == (Reach.BEYOND, pytest.approx(2.0))
+    worse = effective_speedup(one_seed(BUDGETS, loss), {0: loss(1e8)}, 1e9, better="lower")
+    assert (worse.reach, worse.ratio.point) == (Reach.BELOW, pytest.approx(0.5))
+
+
+def test_what_a_seed_does_to_all_trainings_cancels() -> None:
+    luck = {0: 0.3, 1: -0.2, 2: 0.1}
+    budgets = {one: {s: loss(one) + more for s, more in luck.items()} for one in BUDGETS}
+    scores = {s: loss(1.2e9) + more for s, more in luck.items()}
+    ratio = effective_speedup(budgets, scores, 1e9, better="lower").ratio
+    assert ratio.low == pytest.approx(1.2, rel=0.01)
+    assert ratio.high == pytest.approx(1.2, rel=0.01)
+
+
+def test_only_seeds_of_all_trainings_count() -> None:
+    budgets = {one: {0: loss(one), 1: loss(one)} for one in BUDGETS}
+    found = effective_speedup(budgets, {1: loss(1e9), 2: 99.0}, 1e9, better="lower")
+    assert found.ratio.n == 1
+    with pytest.raises(NoCurve, match="no seed"):
+        effective_speedup(budgets, {2: 1.0}, 1e9, better="lower")
+
+
+@pytest.mark.parametrize(
+    ("budgets", "why"),
+    [
+        ({1e9: {0: 1.0}, 2e9: {0: 0.9}}, "at least 3 budgets"),
+        ({1e9: {0: 1.0}, 2e9: {0: 1.1}, 4e9: {0: 0.9}}, "does not improve"),
+        ({1e9: {0: 1.0}, 2e9: {0: 0.9}, 4e9: {0: 0.9}}, "does not improve"),
+    ],
+)
+def test_a_baseline_without_a_curve_is_refused(
+    budgets: Mapping[float, Mapping[int, float]], why: str
+) -> None:
+    with pytest.raises(NoCurve, match=why):
+        effective_speedup(budgets, {0: 1.0}, 1e9, better="lower")
+
+
+def test_an_interval_that_reaches_the_last_budget_is_open() -> None:
+    noise = (1e-3, -1e-3, 5e-4)
+    budgets = {one: {s: loss(one) for s in range(3)} for one in BUDGETS}
+    scores = {s: loss(1.95e9) + more for s, more in enumerate(noise)}
+    found = effective_speedup(budgets, scores, 1e9, better="lower")
+    assert found.is_open_above
+    assert not found.is_open_below
+    assert found.ratio.high == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("num_seeds", [3, 10])
+@pytest.mark.parametrize("num_budgets", [3, 4])
+@pytest.mark.parametrize("heavy", [False, True])
+def test_an_interval_holds_the_truth_19_times_in_20(
+    num_seeds: int, num_budgets: int, heavy: bool
+) -> None:
+    """Simulate noise of a tenth of the step from one budget to the next, half of it shared."""
+    rng = np.random.default_rng([num_seeds, num_budgets, heavy])
+    places, truth, sweeps = (*BUDGETS, 4e9)[:num_budgets], 1.25, 1_000
+    spread = 0.1 * (loss(1e9) - loss(2e9)) / math.sqrt(2)
+
+    def drawn(size: int) -> np.ndarray:
+        made = rng.standard_t(4, size) / math.sqrt(2) if heavy else rng.normal(size=size)
+        return spread * made
+
+    held = 0
+    for _ in range(sweeps):
+        shared = drawn(num_seeds)
+        budgets = {one: dict(enumerate(loss(one) + shared + drawn(num_seeds))) for one in places}
+        scores = dict(enumerate(loss(truth * 1e9) + shared + drawn(num_seeds)))
+        ratio = effective_speedup(budgets, scores, 1e9, better="lower").ratio
+        assert ratio.low is not None
+        assert ratio.high is not None
+        held += ratio.low <= truth <= ratio.high
+    assert 0.93 <= held / sweeps <= 0.97

@@ -1,0 +1,74 @@
+"""Test the columns of effective speedups, on a sweep whose losses follow known laws."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from scipy.optimize import brentq
+
+from bakeoff.reports.document import Column
+from bakeoff.reports.results.series import Series
+from bakeoff.reports.tables.comparison import comparison_table
+from bakeoff.reports.tables.speedup import speedup_columns
+from bakeoff.reports.view import Sweep
+from tests.reports.made_scaling_law import STEPS, TASK, num_parameters, sweep, true_loss
+
+LSTM = [f"mixer=lstm, dim=32, steps={steps}" for steps in STEPS]
+ALONG = [f"mixer=attention, dim=32, steps={steps}" for steps in STEPS]
+
+
+def columns(of: Sweep, score: Series | None = None) -> list[Column]:
+    (bits,) = (s for s in of.series if s.metric == "bits_per_character")
+    return list(speedup_columns(of.about, of.series, score or bits, of.about.variants))
+
+
+@pytest.mark.parametrize("variant", [*LSTM, "mixer=attention, dim=48, steps=500"])
+def test_a_speedup_is_that_of_the_laws(variant: str) -> None:
+    (column,) = columns(sweep(noise=1e-9))
+    mixer, dim, steps = (part.split("=")[1] for part in variant.split(", "))
+    loss, per_step = true_loss(mixer, int(dim), int(steps)), num_parameters(int(dim))
+    ends = true_loss("attention", 32, STEPS[-1]), true_loss("attention", 32, STEPS[0])
+    entry = column.entries[variant]
+    if not ends[0] <= loss <= ends[1]:
+        assert entry.text[0] in "≤≥"
+        return
+    needed = brentq(lambda s: true_loss("attention", 32, s) - loss, STEPS[0], STEPS[-1])
+    truth = needed * num_parameters(32) / (int(steps) * per_step)
+    assert entry.estimate.point == pytest.approx(truth, rel=0.01)
+    assert not entry.text.startswith(("≤", "≥"))
+
+
+def test_the_baselines_own_budgets_have_no_entry() -> None:
+    (column,) = columns(sweep())
+    assert {column.entries[variant].text for variant in ALONG} == {"–"}
+    assert "4 budgets" in column.note
+
+
+def test_the_table_of_the_task_has_the_column() -> None:
+    made = sweep()
+    keys = [c.key for c in comparison_table(made.about, made.series, TASK).columns]
+    assert "speedup_in_flops" in keys
+
+
+def test_there_is_no_column_without_a_curve_or_a_direction() -> None:
+    made = sweep()
+    (bits,) = (s for s in made.series if s.metric == "bits_per_character")
+    assert not columns(made, replace(bits, better="none"))
+    worse = replace(bits, better="higher")  # so that the baseline gets worse with each budget
+    assert not columns(made, worse)
+    kept = tuple(v for v in made.about.variants if not v.endswith(("=500", "=2000")))
+    few = replace(made.about, variants=kept)
+    assert not list(speedup_columns(few, made.series, bits, kept))
+
+
+def test_an_interval_says_which_end_is_a_limit_and_how_it_compares_with_one() -> None:
+    (column,) = columns(sweep(noise=0.002))
+    entries = [entry for entry in column.entries.values() if entry.interval]
+    assert entries
+    for entry in entries:
+        low, high = entry.estimate.low, entry.estimate.high
+        assert low is not None
+        assert high is not None
+        assert entry.tone == ("better" if low > 1 else "worse" if high < 1 else "")
+    assert any("≤" in entry.interval for entry in entries)
