@@ -7,10 +7,11 @@ parameters and the input; it includes those gradients and the gradient of the ou
 
 At bf16 the mixer runs under autocast, as in training: the peak includes the casts of parameters.
 
-A run that would not fit is not tried. The formula gives the memory of a forward pass in advance;
-forward and backward fit if six times as much does. If that does not decide, or if there is no
-formula, half the length is measured first (and before that a quarter, ...): memory grows at most
-with the square of the length. Formulas are for float32, and are not used at bf16.
+On a CPU, a run that would not fit is not tried, since the system might end the process. The
+formula gives the memory of a forward pass in advance; forward and backward fit if six times as much
+does. If that does not decide, or if there is no formula, half the length is measured first (and
+before that a quarter, ...): memory grows at most with the square of the length. Formulas are for float32, and are not used at bf16. On a GPU, where
+other kernels run, each run is tried: torch says when memory is short.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class MixerMemory(Probe):
     specs = (_FORWARD, _FORWARD_BACKWARD, _FORMULA)
 
     def measure(self, trial: Trial, device: str) -> Iterator[Point | Measurement]:
-        """Measure both peaks; report the formula, which holds for a CPU, if there is one."""
+        """Measure both peaks, and on a CPU report the formula, if there is one."""
         bench = _MemoryBench(trial, device)
         yield _peak(_FORWARD, bench.forward, trial.length)
         yield _peak(_FORWARD_BACKWARD, bench.forward_backward, trial.length)
@@ -90,11 +91,11 @@ class _MemoryBench:
     def __init__(self, trial: Trial, device: str) -> None:
         self.model, self.device = cast("MixerAlone", initial_model(trial).to(device)), device
         self._called = at_precision(self.model, trial.precision, device)
-        self._has_formula = trial.precision != "bf16"
+        self._has_formula = device == "cpu" and trial.precision != "bf16"
         self._training_step(min(trial.length, _SHORT) // 4 or 1)()
 
     def formula(self, length: int) -> float | None:
-        """Return the bytes of a forward pass, or None without a formula for this form or precision.
+        """Return the bytes of a forward pass, or None if no formula holds for this run.
 
         It is the maximum over layers, since layers run one after the other.
         """
@@ -135,7 +136,7 @@ class _MemoryBench:
         return growth_bytes(self._training_step(length), self.device)
 
     def _refuse_by_half(self, measured: Callable[[int], int], length: int) -> None:
-        if length <= _SHORT:
+        if length <= _SHORT or self.device != "cpu":
             return
         half = -(-length // 2)
         at_most = 4 * measured(half)

@@ -95,6 +95,14 @@ def bench_of(mixer: str, length: int, **knobs: str | int) -> mixer_memory._Memor
     return mixer_memory._MemoryBench(trial_of(alone(mixer, length, DIM, **knobs)), "cpu")
 
 
+def test_a_device_other_than_a_cpu_refuses_nothing_in_advance() -> None:
+    """Check on torch's device without memory, which like a GPU is not the CPU."""
+    bench = mixer_memory._MemoryBench(trial_of(alone("attention", 4_096, DIM)), "meta")
+    assert bench.formula(4_096) is None
+    bench._refuse_by_half(lambda length: pytest.fail(f"{length} tokens were measured"), 4_096)
+    assert bench_of("attention", 4_096).formula(4_096) is not None
+
+
 @pytest.mark.parametrize("mixer", [name for name in MIXERS if name not in WITH_FORMULA])
 def test_without_a_formula_the_allocator_alone_is_asked(mixer: str) -> None:
     found = values(mixer, 256)
