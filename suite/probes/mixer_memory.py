@@ -10,8 +10,9 @@ At bf16 the mixer runs under autocast, as in training: the peak includes the cas
 On a CPU, a run that would not fit is not tried, since the system might end the process. The
 formula gives the memory of a forward pass in advance; forward and backward fit if six times as much
 does. If that does not decide, or if there is no formula, half the length is measured first (and
-before that a quarter, ...): memory grows at most with the square of the length. Formulas are for float32, and are not used at bf16. On a GPU, where
-other kernels run, each run is tried: torch says when memory is short.
+before that a quarter, ...): memory grows at most with the square of the length. Formulas are for
+float32, and are not used at bf16. On a GPU, where other kernels run, each run is tried: torch says
+when memory is short.
 """
 
 from __future__ import annotations
