@@ -31,9 +31,7 @@ from bakeoff.reports.stats.intervals import (
 from bakeoff.reports.stats.significance import (
     MIN_PAIRS,
     MOST_SEEDS,
-    Family,
     SignFlip,
-    SmallestLevels,
     num_seeds_to_settle,
     sign_flip,
     smallest_effect,
@@ -293,21 +291,15 @@ class Strength:
     smallest_effect: float | None = None
 
 
-def smallest_levels(found: Evidence) -> SmallestLevels:
-    """Return the smallest levels at which the claim is decided.
-
-    They are 1 if a seed is lost or diverged, or if there are too few pairs.
-    """
+def p_of_no_difference(found: Evidence) -> float | None:
+    """Return the two-sided p of the paired t test, or None if a seed is lost or pairs are few."""
     if not found.is_whole or found.num_pairs < MIN_PAIRS:
-        return SmallestLevels()
-    return SmallestLevels(
-        decides=smallest_level(found.differences, _boundary(found)) if _gap(found) > 0 else 1.0,
-        excludes_zero=smallest_level(found.differences),
-    )
+        return None
+    return smallest_level(found.differences)
 
 
-def strength(found: Evidence, family: Family) -> Strength:
-    """Return the strength of the evidence, at the level at which it is judged."""
+def strength(found: Evidence) -> Strength:
+    """Return the strength of the evidence."""
     if found.why_invalid or found.why_not_tested:
         return Strength()
     if found.diverged:
@@ -315,23 +307,27 @@ def strength(found: Evidence, family: Family) -> Strength:
     spread, n = standard_deviation(found.differences), len(found.differences)
     is_known = not math.isnan(spread)
     return Strength(
-        sign_flip=sign_flip(found.differences, family.level),
+        sign_flip=sign_flip(found.differences),
         improvement=improvement(found.ordered),
         spread=spread,
-        num_seeds_to_settle=num_seeds_to_settle(_gap(found), spread, family.level)
-        if is_known
-        else None,
-        smallest_effect=smallest_effect(spread, n, family.level, n) if is_known else None,
+        num_seeds_to_settle=num_seeds_to_settle(_gap(found), spread) if is_known else None,
+        smallest_effect=smallest_effect(spread, n, num_pairs=n) if is_known else None,
     )
 
 
-def details(found: Evidence, strong: Strength, family: Family, *, is_open: bool) -> Iterator[str]:
+_BASIS = (
+    "The verdict uses Student's t interval of the paired differences at the 5 % level, which "
+    "assumes approximately normal errors. It applies only to the claim of this ablation; every "
+    "other comparison is exploratory."
+)
+
+
+def details(found: Evidence, strong: Strength, *, is_open: bool) -> Iterator[str]:
     """Yield whole sentences on a claim, the most informative first.
 
     Args:
         found: The evidence for the claim.
         strong: Its strength.
-        family: The family of claims in which it was judged.
         is_open: Whether more seeds could still settle it.
     """
     if strong.improvement:
@@ -341,7 +337,7 @@ def details(found: Evidence, strong: Strength, family: Family, *, is_open: bool)
     if is_open and found.is_whole:
         yield _to_settle(found, strong)
     if found.is_whole and found.num_pairs >= MIN_PAIRS:
-        yield _family(family)
+        yield _BASIS
     if found.beyond_floors and not found.why_not_tested:
         yield found.beyond_floors
 
@@ -435,18 +431,3 @@ def _size(found: Evidence, effect: float) -> str:
         return f"a factor of {as_ratio(math.exp(min(effect, 700.0)))}"
     written = found.notation(mean_interval(found.differences))
     return written.with_unit(written.write(effect))
-
-
-def _family(family: Family) -> str:
-    level = f"{100 * family.level:.3g} %"
-    if family.num_claims == 1:
-        return (
-            f"The verdict uses Student's t interval of the paired differences at the {level} "
-            "level, which assumes approximately normal errors. It applies only to the claim of "
-            "this ablation; every other comparison is exploratory."
-        )
-    return (
-        f"The verdict uses Student's t interval at the {level} level. Holm's method keeps the "
-        f"probability of any false verdict among the {family.num_claims} claims of this overview "
-        f"at {100 * family.alpha:.3g} %."
-    )

@@ -3,15 +3,15 @@
 The interval is that of paired differences by seed, signed so that positive is better. "No
 significant difference" is never "the same": equality needs an interval inside the margin. Every
 decisive outcome is true whenever the interval covers the truth, so a claim is wrong no more often
-than its level. Claims of several ablations are judged together by Holm's rule. docs/statistics.md
-gives the whole argument.
+than its level. An overview of several claims adds their q-values. docs/statistics.md gives the
+whole argument.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from bakeoff.reports.analysis.claim_data import (
@@ -19,7 +19,7 @@ from bakeoff.reports.analysis.claim_data import (
     Evidence,
     details,
     evidence,
-    smallest_levels,
+    p_of_no_difference,
     strength,
     what_was_equal,
 )
@@ -28,7 +28,7 @@ from bakeoff.reports.document import listed
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.stats.aggregate import Improvement
 from bakeoff.reports.stats.intervals import Estimate, as_ratio
-from bakeoff.reports.stats.significance import ALPHA, MIN_PAIRS, Family, SignFlip, holm
+from bakeoff.reports.stats.significance import ALPHA, MIN_PAIRS, SignFlip, q_values
 from bakeoff.suite.schema import About, Registration
 
 
@@ -104,11 +104,10 @@ class Verdict:
             some of its results, with ``indicative`` if the scale is small.
         finding: The finding, without a full stop.
         details: Whole sentences: probability of improvement, sign-flip p, how many seeds would
-            settle it, level and family.
-        level: The level of the test: 0.05 for a single claim, else the level by Holm's rule.
-        num_claims: The number of claims that are judged together, including this one.
+            settle it.
         is_ratio: Whether the advantage is the logarithm of a ratio.
         p: The two-sided p of the paired t test against no difference, or None if there is no test.
+        q: The q-value of the claim among those of an overview, or None; see `with_q_values`.
         sign_flip: Test against no difference; its `p` is None if the seeds are too few.
         improvement: How often `a` was better, with its interval.
         num_seeds_to_settle: The number of seeds that would settle an open verdict, or None for
@@ -127,10 +126,9 @@ class Verdict:
     kind: str
     finding: str
     details: tuple[str, ...] = ()
-    level: float = ALPHA
-    num_claims: int = 1
     is_ratio: bool = False
     p: float | None = None
+    q: float | None = None
     sign_flip: SignFlip | None = None
     improvement: Improvement | None = None
     num_seeds_to_settle: int | None = None
@@ -147,32 +145,26 @@ class Verdict:
 
 
 def verdict(about: About, measured: Sequence[Series]) -> Verdict | None:
-    """Return the verdict on the ablation's claim, judged alone, or None if it makes no claim."""
+    """Return the verdict on the ablation's claim, or None if it makes no claim."""
     found = evidence(about, measured)
-    return None if found is None else judged(about, found, Family())
-
-
-def judged(about: About, found: Evidence, family: Family) -> Verdict:
-    """Return the verdict on the evidence, at the level of its family."""
-    advantage = found.advantage(1 - family.level)
+    if found is None:
+        return None
+    advantage = found.advantage(1 - ALPHA)
     outcome = _outcome(found, advantage)
     if outcome is ClaimOutcome.NO_DIFFERENCE:  # equal numbers give no interval
         advantage = Estimate(n=advantage.n, point=advantage.point)
     is_open = outcome in (ClaimOutcome.INCONCLUSIVE, ClaimOutcome.UNDERPOWERED)
-    is_tested = found.is_whole and found.num_pairs >= MIN_PAIRS
-    strong = strength(found, family)
+    strong = strength(found)
     why_exploratory = _why_exploratory(about)
     return Verdict(
         outcome=outcome,
         advantage=advantage,
         statement=found.claim.statement.strip().rstrip("."),
         kind=_kind(about, outcome, is_exploratory=bool(why_exploratory)),
-        finding=_finding(found, advantage, outcome, family),
-        details=tuple(details(found, strong, family, is_open=is_open)),
-        level=family.level,
-        num_claims=family.num_claims,
+        finding=_finding(found, advantage, outcome),
+        details=tuple(details(found, strong, is_open=is_open)),
         is_ratio=found.is_ratio,
-        p=smallest_levels(found).excludes_zero if is_tested else None,
+        p=p_of_no_difference(found),
         sign_flip=strong.sign_flip,
         improvement=strong.improvement,
         num_seeds_to_settle=strong.num_seeds_to_settle if is_open else None,
@@ -267,7 +259,7 @@ def _what_was_seen(registration: Registration) -> str:
     return f"{text}; changed since it was first stated: {changes}." if changes else f"{text}."
 
 
-def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome, family: Family) -> str:
+def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
     if found.why_invalid:
         return f"no verdict, since {found.why_invalid}"
     if found.why_not_tested:
@@ -281,38 +273,36 @@ def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome, family
     if outcome is ClaimOutcome.NO_DIFFERENCE:
         return what_was_equal(found)
     compare = _comparison_of_times if found.is_ratio else _comparison
-    return f"{compare(found, advantage, family)}{_remark(found, advantage, outcome)}"
+    return f"{compare(found, advantage)}{_remark(found, advantage, outcome)}"
 
 
-def _comparison(found: Evidence, advantage: Estimate, family: Family) -> str:
+def _comparison(found: Evidence, advantage: Estimate) -> str:
     """Return the size of the advantage as text, with its sign if the interval includes zero."""
     assert advantage.point is not None, "a claim with no pair is invalid"
     notation, a, b = found.notation(advantage), found.claim.a, found.claim.b
     if not advantage.excludes_zero:
         size = notation.with_unit(notation.write_signed(advantage.point))
-        basis = _basis(found, advantage, family, notation.write_signed)
+        basis = _basis(found, advantage, notation.write_signed)
         return f"the advantage of {a} over {b} is {size} {basis}"
     word = "worse" if advantage.point < 0 else "better"
     size = notation.with_unit(notation.write(abs(advantage.point)))
-    basis = _basis(found, advantage, family, lambda end: notation.write(abs(end)))
+    basis = _basis(found, advantage, lambda end: notation.write(abs(end)))
     return f"{a} is {word} than {b} by {size} {basis}"
 
 
-def _comparison_of_times(found: Evidence, advantage: Estimate, family: Family) -> str:
+def _comparison_of_times(found: Evidence, advantage: Estimate) -> str:
     assert advantage.point is not None, "a claim with no pair is invalid"
     word = "slower" if advantage.point < 0 else "faster"
     verb = "is" if advantage.excludes_zero and not found.is_unresolved else "came out"
     text = f"{found.claim.a} {verb} {word} than {found.claim.b}, {_times(advantage.point)}"
-    return f"{text} times as fast {_basis(found, advantage, family, _times)}"
+    return f"{text} times as fast {_basis(found, advantage, _times)}"
 
 
 def _times(log_ratio: float) -> str:
     return as_ratio(math.exp(max(-700.0, min(log_ratio, 700.0))))
 
 
-def _basis(
-    found: Evidence, advantage: Estimate, family: Family, write: Callable[[float], str]
-) -> str:
+def _basis(found: Evidence, advantage: Estimate, write: Callable[[float], str]) -> str:
     """Return the interval, if there is one, and the number of pairs, in parentheses."""
     count = found.count(advantage.n, "paired")
     if advantage.low is None or advantage.high is None:
@@ -320,7 +310,7 @@ def _basis(
     ends = [write(end) for end in (advantage.low, advantage.high)]
     if advantage.high < 0 and not found.is_ratio:  # sizes: the smaller end comes first
         ends.reverse()
-    return f"({100 * (1 - family.level):.4g} % interval {ends[0]} to {ends[1]}, {count})"
+    return f"({100 * (1 - ALPHA):.4g} % interval {ends[0]} to {ends[1]}, {count})"
 
 
 def _place(advantage: Estimate, size: float) -> str:
@@ -356,23 +346,16 @@ def _remark(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
             return ""
 
 
-def judged_together(cases: Mapping[str, tuple[About, Sequence[Series]]]) -> dict[str, Verdict]:
-    """Return the verdicts under Holm's rule: the more claims are shown, the clearer each must be.
+def with_q_values(verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
+    """Return the verdicts of an overview with their q-values; no other claim moves a verdict.
 
-    Every claim counts, even if it lacks seeds, so that the level does not depend on missing
-    results. A check does not count: it holds by construction, and is judged alone.
-
-    Args:
-        cases: Ablation -> its description and its series, as `verdict` takes them.
-
-    Returns:
-        Ablation -> verdict, for ablations that make a claim, in the order of `cases`.
+    Checks, which hold by construction, and claims without a verdict are not counted.
     """
-    found = {name: evidence(about, measured) for name, (about, measured) in cases.items()}
-    claims = {name: each for name, each in found.items() if each is not None}
-    tested = {name: each for name, each in claims.items() if not each.claim.is_check}
-    families = holm({name: smallest_levels(each) for name, each in tested.items()})
-    return {
-        name: judged(cases[name][0], each, families.get(name, Family()))
-        for name, each in claims.items()
+    silent = (ClaimOutcome.INVALID, ClaimOutcome.NOT_TESTED)
+    ps = {
+        name: each.p
+        for name, each in verdicts.items()
+        if each.p is not None and not each.is_check and each.outcome not in silent
     }
+    qs = q_values(ps)
+    return {name: replace(each, q=qs.get(name)) for name, each in verdicts.items()}

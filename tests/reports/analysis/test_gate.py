@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict, judged_together, verdict
+from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict, verdict
 from bakeoff.reports.results.frame import results_frame
 from bakeoff.reports.results.series import Series, all_series, compared, without_controls
 from bakeoff.reports.tables.comparison import comparison_table
@@ -213,13 +213,6 @@ def test_a_task_without_floors_has_no_gate_and_says_so() -> None:
     assert found.details[-1].startswith("No floor of t is known, so nothing shows")
 
 
-def test_an_untested_claim_counts_among_others() -> None:
-    tested = measured(BETTER, GOOD, {"trigram": 2.7})
-    found = judged_together({"x": measured(BETTER, GOOD, {"five-gram": 2.3}), "y": tested})
-    assert found["x"].outcome is ClaimOutcome.NOT_TESTED
-    assert (found["y"].num_claims, found["y"].level) == (2, 0.025)
-
-
 @pytest.mark.parametrize(
     ("floor", "note"),
     [
@@ -237,13 +230,10 @@ def test_a_table_says_where_its_baseline_is_below_the_floor(floor: float, note: 
     assert [each for each in footnotes if "does not beat" in each] == [note] * bool(note)
 
 
-def test_a_check_is_judged_alone_and_makes_no_other_claim_wait() -> None:
+def test_a_check_says_that_it_is_one() -> None:
     about, series = measured(BETTER, GOOD, {})
     claim = about.claim
     assert claim is not None
-    check = replace(about, claim=replace(claim, is_check=True))
-    found = judged_together({"x": (check, series), "y": (about, series), "z": (about, series)})
-    assert {name: each.num_claims for name, each in found.items()} == {"x": 1, "y": 2, "z": 2}
-    assert found["x"].level == 0.05
-    assert found["x"].kind == "supported, a check"
-    assert found["y"].kind == "supported, indicative"
+    check = verdict(replace(about, claim=replace(claim, is_check=True)), series)
+    assert check is not None
+    assert check.kind == "supported, a check"
