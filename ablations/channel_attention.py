@@ -14,7 +14,7 @@ Found at quick: refuted. Without gates 0.884 are right, with SE 0.879, with CBAM
 less, 0.9 to 2.0, eight seeds); order and ratio are not told apart. Gates start near a half, and the
 maps have few channels: perhaps 2,000 steps do not make up for what they take away.
 
-Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
+Cost: quick about 30 minutes on two cores; standard 15 on one H100, as planned.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary

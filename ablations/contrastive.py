@@ -11,7 +11,7 @@ also sees more pairs.
 Expected: more candidates in training help; from a temperature of 1 learning is slow, since it falls
 little in so few steps; captions of the same objects are told apart late, by any batch.
 
-Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
+Cost: quick about 30 minutes on two cores; standard 21 on one H100, as planned.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary

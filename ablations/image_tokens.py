@@ -10,7 +10,7 @@ the caption that is read off its pixels by rule is the one that was asked for.
 Expected: 64 codes let pictures through as well as 256, and are less to learn: so it was in a pilot
 of one training each. Without unit codes fewer are in use, and pictures come back no better.
 
-Cost: quick about 40 minutes on two cores; standard 25 on one H100, as planned.
+Cost: quick about 40 minutes on two cores; standard 20 on one H100, as planned.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary

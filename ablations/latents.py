@@ -14,7 +14,7 @@ is left, which loses much.
 Found at quick, three seeds: 16 latents 0.457, 2 latents 0.424, a single look 0.454, without places
 0.289 (by the first symbol alone: 0.324).
 
-Cost: quick about 15 minutes on two cores; standard 25 on one H100, as planned.
+Cost: quick about 15 minutes on two cores; standard 13 on one H100, as planned.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary

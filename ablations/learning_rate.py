@@ -15,7 +15,7 @@ Found at quick, three seeds: with 500 and 1,500 steps attention is best at 0.02 
 and the convolution at 0.01 and 0.005. The rate of the shorter training costs the longer one 0.046,
 0.015 and 0.015 bit; 0.05 instead of the best rate costs 0.26, 0.23 and 0.09.
 
-Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
+Cost: quick about 30 minutes on two cores; standard 20 on one H100, as planned; paper a cluster.
 """
 
 from bakeoff import Ablation, Claim, Model, Scale, vary

@@ -12,7 +12,7 @@ those on the page are of the training on labels, and alike for all.
 Expected: 40 % is ahead, since more is asked for at each step; what stands in place does not matter;
 frozen weights of so small a model are poor features.
 
-Cost: quick about 54 minutes on two cores; standard 7 on one H100, as planned.
+Cost: quick about 54 minutes on two cores; standard 23 on one H100, as planned.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary

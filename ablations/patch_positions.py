@@ -14,7 +14,7 @@ Found at quick, six seeds: supported. Learned vectors make 3.7 points more right
 5.0), one for each row and column 3.8; waves 1.9 and Shaw's distances 0.6, which leaves both below
 logistic regression after 3,000 steps.
 
-Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned.
+Cost: quick about 30 minutes on two cores; standard 20 on one H100, as planned.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary

@@ -13,7 +13,7 @@ Found at quick, five seeds, accuracy: words that look at patches 0.76, one seque
 the question alone 0.26, as its floor. Over a convolutional map 0.87, not told apart: seeds of the
 baseline have 0.69 to 0.84, and all are still learning after 4,000 steps.
 
-Cost: quick about 35 minutes on two cores; standard 25 on one H100, as planned.
+Cost: quick about 35 minutes on two cores; standard 20 on one H100, as planned.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary

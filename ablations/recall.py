@@ -14,7 +14,7 @@ Found at quick, four seeds, width 64 and 32: attention 1.00 and 0.58, gated delt
 Mamba-2 0.70 (0.31 to 0.997 by seed) and 0.95; convolution, linear Transformer and S4D guess. Hyena
 (0.01) has not begun to learn.
 
-Cost: quick about 40 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
+Cost: quick about 40 minutes on two cores; standard 23 on one H100, as planned; paper a cluster.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary

@@ -14,7 +14,7 @@ Expected: dropout narrows the gap and helps the test score; smoothing costs bits
 Found at quick, five seeds: 3.351 bits; no dropout +0.112, dropout 0.2 +0.103, smoothing -0.116; no
 warm-up and pre-norm are not told apart. At rates from a third of the steps none lost 0.854.
 
-Cost: quick about 20 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
+Cost: quick about 20 minutes on two cores; standard 24 on one H100, as planned; paper a cluster.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary

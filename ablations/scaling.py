@@ -17,7 +17,7 @@ Found at quick, five seeds, bits per character: scaled 2.811 at d_k = 64 and 2.8
 of the largest entropy, scaled with 0.9 at both. After a thousand steps, that is: Britz et al.
 trained far longer and lost less.
 
-Cost: quick about 20 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
+Cost: quick about 20 minutes on two cores; standard 24 on one H100, as planned; paper a cluster.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary

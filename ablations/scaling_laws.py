@@ -19,7 +19,7 @@ about as good as new (Muennighoff et al. 2023, arXiv:2305.16264).
 Expected: with 64 tokens of context the LSTM is ahead at these sizes. Exponents are of the order of
 the published ones, of other text and far larger models. The law holds at twice the size and text.
 
-Cost: smoke seconds; quick about 40 minutes on two cores, standard 6 on one H100, as planned.
+Cost: smoke seconds; quick about 40 minutes on two cores, standard 24 on one H100, as planned.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, ScalingLaw, vary

@@ -11,7 +11,7 @@ Expected: at equal bytes the delta rule beats a window; the linear Transformer g
 Found at quick, four seeds: gated delta 0.29, 0.960 and 0.999 of 6.5, 12.5 and 36.5 KiB; Mamba-2
 0.88 and 0.995 of 11.4 and 36.5; a window of 16 KiB 0.761; linear Transformer of 32.5 0.19.
 
-Cost: quick about 35 minutes on two cores; standard 25 on one H100, as planned.
+Cost: quick about 35 minutes on two cores; standard 20 on one H100, as planned.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary

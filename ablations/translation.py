@@ -15,7 +15,7 @@ Found at quick, three seeds, BLEU: Bahdanau's 10.2, the Transformer 10.6 (not to
 6.3. Attention is ahead by 5.9 BLEU up to 10 words and by 9.1 at 21 to 30. But a thousand steps
 teach a fixed vector next to nothing: this is what attention learns sooner, not how vectors end.
 
-Cost: quick about 40 minutes on two cores; standard 25 on one H100, as planned.
+Cost: quick about 40 minutes on two cores; standard 24 on one H100, as planned.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary

@@ -12,7 +12,7 @@ Expected: the residual network is ahead by more with 1,000 images than with 9,00
 Found at quick: supported with 1,000 images (0.820 against ViT's 0.795, 2.5 points, 0.7 to 4.3), and
 no end in sight: with 9,000 the residual network has 0.895, the others 0.863 to 0.868.
 
-Cost: quick about 40 minutes on two cores; standard 25 on one H100, as planned.
+Cost: quick about 40 minutes on two cores; standard 24 on one H100, as planned.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary

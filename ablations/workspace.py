@@ -15,7 +15,7 @@ Found at quick, eight seeds: on relational questions attention 0.701, the memory
 slots and 0.650 with one (the rule 0.69); on the others 0.643, 0.569 and 0.548. The memory
 learns slowly: its curve still rises at the end, so a longer training may tell otherwise.
 
-Cost: quick about 45 minutes on two cores; standard 25 on one H100, as planned.
+Cost: quick about 45 minutes on two cores; standard 18 on one H100, as planned.
 """
 
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary

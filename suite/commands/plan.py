@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from bakeoff.suite.commands.sweep_history import seconds_by_finished_trials
+from bakeoff.suite.commands.progress import seconds_by_finished_trials
 from bakeoff.suite.journal.journal import Journal
 from bakeoff.suite.journal.plans import parent_cells
 from bakeoff.suite.journal.sqlite_schema import End, journal_in

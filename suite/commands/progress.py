@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +15,12 @@ from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from bakeoff.suite.commands.sweep_history import Estimates, History, all_kinds_of, time_left
+from bakeoff.suite.commands.sweep_history import PACKED, Estimates, History, time_left
 from bakeoff.suite.events import Event, Finished, Progressed, Remarked, Started, Waiting
 from bakeoff.suite.journal.plans import Listed, listed
 from bakeoff.suite.journal.sqlite_schema import End
 from bakeoff.suite.journal.status_message import STATUS_LINES, SweepStatus, line_of
-from bakeoff.suite.planning.cost_model import seconds_of
+from bakeoff.suite.planning.cost_model import kinds_of, seconds_of
 from bakeoff.suite.schema import (
     CONTROLS,
     FAILURES,
@@ -30,6 +30,7 @@ from bakeoff.suite.schema import (
     Point,
     Result,
     Status,
+    Trial,
 )
 from bakeoff.suite.sweep.driver import Display
 from bakeoff.suite.sweep.pending import Pending, Work, distinct_work, topological_layers
@@ -204,11 +205,42 @@ def _estimates(plans: Sequence[Plan], missing: Pending) -> Estimates:
     layers = enumerate(topological_layers(missing.packed))
     return Estimates(
         work={trial.trial_id: seconds_of(trial, asked) for trial, asked in works},
-        kinds={trial.trial_id: all_kinds_of(trial) for trial, _ in works},
+        kinds={trial.trial_id: _kinds(trial) for trial, _ in works},
         layers={trial.trial_id: layer for layer, some in layers for trial, _ in some},
         past=missing.past,
         num_places=missing.num_places,
     )
+
+
+def _kinds(trial: Trial) -> tuple[Hashable, ...]:
+    """Return the kinds of trials to which this one belongs; see `Estimates.kinds`."""
+    return (*kinds_of(trial), *([] if trial.is_timing else [PACKED]))
+
+
+def seconds_by_finished_trials(plan: Plan, past: Mapping[str, float]) -> dict[str, float]:
+    """Return the expected seconds of the trials that are left, by id; empty if none has finished.
+
+    Args:
+        plan: The plan.
+        past: trial_id -> the seconds that a finished trial of the plan took.
+    """
+    if not past:
+        return {}
+    history = History(
+        trials={each.trial_id: each for each in listed(plan)},
+        done=past,
+        running={},
+        starts=(),
+        ends=(),
+        now=0.0,
+        driver_started=None,
+        estimates=Estimates(
+            work={t.trial_id: seconds_of(t, plan.resources.for_trial(t)) for t in plan.trials},
+            kinds={trial.trial_id: _kinds(trial) for trial in plan.trials},
+            past=past,
+        ),
+    )
+    return {trial.trial_id: seconds for trial, seconds in history.left}
 
 
 class PlainLines(Display):

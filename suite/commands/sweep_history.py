@@ -17,11 +17,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from bakeoff.suite.journal.plans import Listed, listed
+from bakeoff.suite.journal.plans import Listed
 from bakeoff.suite.journal.sqlite_schema import Attempt, End
-from bakeoff.suite.planning.cost_model import kinds_of, seconds_of
 from bakeoff.suite.provenance import num_cpus
-from bakeoff.suite.schema import FAILURES, Plan, Trial
+from bakeoff.suite.schema import FAILURES
 
 _RECENT_SECONDS = 600.0
 _SHORTEST_SECONDS = 1.0  # minimum time over which a rate or a number of places is measured
@@ -207,38 +206,6 @@ class History:
 
     def _seconds_since_begin(self, trial_id: str) -> float:
         return max(0.0, self.now - self.running.get(trial_id, self.now))
-
-
-def all_kinds_of(trial: Trial) -> tuple[Hashable, ...]:
-    """Return the kinds of trials to which this one belongs; see `Estimates.kinds`."""
-    return (*kinds_of(trial), *([] if trial.is_timing else [PACKED]))
-
-
-def seconds_by_finished_trials(plan: Plan, past: Mapping[str, float]) -> dict[str, float]:
-    """Return the expected seconds of the trials that are left, by id; empty if none has finished.
-
-    Args:
-        plan: The plan.
-        past: trial_id -> the seconds that a finished trial of the plan took.
-    """
-    if not past:
-        return {}
-    estimates = Estimates(
-        work={t.trial_id: seconds_of(t, plan.resources.for_trial(t)) for t in plan.trials},
-        kinds={t.trial_id: all_kinds_of(t) for t in plan.trials},
-        past=past,
-    )
-    history = History(
-        trials={each.trial_id: each for each in listed(plan)},
-        done=past,
-        running={},
-        starts=(),
-        ends=(),
-        now=0.0,
-        driver_started=None,
-        estimates=estimates,
-    )
-    return {trial.trial_id: seconds for trial, seconds in history.left}
 
 
 def time_left(history: History) -> float | None:

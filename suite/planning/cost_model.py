@@ -145,7 +145,8 @@ def planned_work(
             alone += seconds
         else:
             packed += seconds * trial.num_workers * asked.share
-            longest = max(longest, min(seconds, seconds_of(trial, asked.alone, gpu)))
+            own = seconds_of(trial, asked.alone, gpu) if asked.is_shared else seconds
+            longest = max(longest, own)
     return PlannedWork(
         num_trials=len(trials),
         num_cpus=resources.num_cpus,

@@ -6,8 +6,9 @@ activations in each block; the FLOPs of the mixers, each at the rate of its own 
 other FLOPs at the rate of large matrix products. A recurrence takes a time per token instead.
 
 Source: measured on 2026-11-26 on an NVIDIA H200 at commit 78d362ab, see docs/gpu/README.md. The
-first three numbers are fitted to the step of `heads` at standard scale with batches of 64, 256 and
-1,024. Another GPU is assumed to differ in proportion to its rate of matrix products.
+share of the peak and both `_Rates` are fitted to the step of `heads` at standard scale with batches
+of 64 and 256; with 1,024 the estimate is 1.25 times the measured step. Another GPU is assumed to
+differ in proportion to its rate of matrix products.
 """
 
 from __future__ import annotations

@@ -53,6 +53,13 @@ def test_training_is_packed_and_timing_is_not(planned: Plan) -> None:
     assert planned_work(training, two).seconds(2) == planned_work(training, two).seconds(1)
 
 
+def test_one_trial_lasts_as_long_as_those_that_have_run(planned: Plan) -> None:
+    one = [t for t in planned.trials if t.probe == "quality"][:1]
+    start = planned_work([], ONE).seconds(2)
+    found = planned_work(one, ONE, measured={one[0].trial_id: 7200.0})
+    assert found.seconds(2) - start == 7200.0
+
+
 def test_estimating_leaves_the_random_numbers_alone(planned: Plan) -> None:
     torch.manual_seed(7)
     expected = torch.rand(3)

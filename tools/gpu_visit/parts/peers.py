@@ -96,7 +96,7 @@ def pass_of(module: nn.Module, x: Tensor, device: str) -> Work:
     gradient = torch.randn_like(x)
 
     def work() -> Tensor:
-        with autocast_of(precision, device, is_cached=False):
+        with autocast_of(precision, device):
             outputs = module(inputs)
         found = torch.autograd.grad(outputs, wanted, gradient.to(outputs.dtype), allow_unused=True)
         assert found[0] is not None
