@@ -349,13 +349,10 @@ def _remark(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
 def with_q_values(verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
     """Return the verdicts of an overview with their q-values; no other claim moves a verdict.
 
-    Checks, which hold by construction, and claims without a verdict are not counted.
+    Checks, which hold by construction, and claims without a test are not counted.
     """
-    silent = (ClaimOutcome.INVALID, ClaimOutcome.NOT_TESTED)
     ps = {
-        name: each.p
-        for name, each in verdicts.items()
-        if each.p is not None and not each.is_check and each.outcome not in silent
+        name: each.p for name, each in verdicts.items() if each.p is not None and not each.is_check
     }
     qs = q_values(ps)
     return {name: replace(each, q=qs.get(name)) for name, each in verdicts.items()}

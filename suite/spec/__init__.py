@@ -169,8 +169,7 @@ class Claim(FrozenSpec):
             metric; ``mixer_alone`` for metrics of the mixers alone.
         at: The coordinate of a sweep of the mixers alone, for example ``length=4096``.
         is_check: Whether the claim holds by construction, as for memory sizes and operation counts.
-            A check is tested on its own, and does not add to the correction for multiple tests of
-            other claims.
+            A check has no q-value, and does not change those of other claims.
     """
 
     statement: Text

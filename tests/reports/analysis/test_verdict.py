@@ -1,4 +1,4 @@
-"""Test verdicts: each rule at its limits, and claims judged together by Holm's method."""
+"""Test verdicts: each rule at its limits, and the q-values of several claims."""
 
 from __future__ import annotations
 
