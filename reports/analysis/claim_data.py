@@ -101,13 +101,19 @@ class Evidence:
         return len(self.ordered)
 
     @property
+    def is_equal(self) -> bool:
+        """True if both sides have the same number in every pair, and pairs are enough."""
+        is_enough = len(self.differences) >= MIN_PAIRS
+        return is_enough and not self.is_ratio and not any(self.differences)
+
+    @property
     def is_whole(self) -> bool:
         """True if every seed gave a difference that may be judged."""
         return not (self.why_invalid or self.why_not_tested or self.diverged)
 
     def advantage(self, confidence: float = CONFIDENCE) -> Estimate:
-        """Return the mean difference with its interval; empty if it may not be judged."""
-        differences = self.differences if self.is_whole else ()
+        """Return the mean difference with its interval; empty if a seed is lost or diverged."""
+        differences = () if self.why_invalid or self.diverged else self.differences
         if self.series is None or self.is_ratio:
             return mean_interval(differences, confidence)
         return self.series.mean_difference(differences, confidence)

@@ -36,6 +36,7 @@ class ClaimOutcome(StrEnum):
     """The outcomes of a claim."""
 
     SUPPORTED = "supported"
+    SMALLER = "smaller than claimed"
     REFUTED = "refuted"
     EQUIVALENT = "equivalent"
     IDENTICAL = "identical"
@@ -53,8 +54,12 @@ class ClaimOutcome(StrEnum):
 
 _MEANINGS = {
     ClaimOutcome.SUPPORTED: (
-        "The whole confidence interval of the advantage lies above zero; the claimed size is "
-        "compared separately."
+        "The whole confidence interval of the advantage lies above zero, and not all of it lies "
+        "below the claimed size."
+    ),
+    ClaimOutcome.SMALLER: (
+        "The whole confidence interval of the advantage lies above zero, but below the claimed "
+        "size."
     ),
     ClaimOutcome.REFUTED: (
         "The whole confidence interval of the advantage lies below the claimed size and not "
@@ -79,8 +84,8 @@ _MEANINGS = {
     ),
     ClaimOutcome.UNDERPOWERED: "There are too few pairs for a verdict.",
     ClaimOutcome.NOT_TESTED: (
-        "The models do not beat a predictor without an architecture at this scale, so comparing "
-        "them is not meaningful."
+        "The models do not beat a predictor without an architecture at this scale, so their "
+        "difference is shown, but it is no evidence about architectures."
     ),
     ClaimOutcome.INVALID: (
         "A measurement that the claim depends on is missing, failed or cannot be evaluated."
@@ -97,8 +102,9 @@ class Verdict:
 
     Attributes:
         outcome: The outcome.
-        advantage: How much better `a` is than `b`, with the interval of 1 - `level`; in the
-            metric's unit, or the natural logarithm of how many times as fast if `is_ratio`.
+        advantage: How much better `a` is than `b`, with its 95 % interval; in the metric's unit, or
+            the natural logarithm of how many times as fast if `is_ratio`. It is also given if the
+            outcome is not tested.
         statement: The claim, without a full stop.
         kind: The outcome in words, with ``exploratory`` if the claim was stated in this form after
             some of its results, with ``indicative`` if the scale is small.
@@ -151,7 +157,7 @@ def verdict(about: About, measured: Sequence[Series]) -> Verdict | None:
         return None
     advantage = found.advantage(1 - ALPHA)
     outcome = _outcome(found, advantage)
-    if outcome is ClaimOutcome.NO_DIFFERENCE:  # equal numbers give no interval
+    if found.is_equal and not found.is_same_computation:  # equal numbers give no interval
         advantage = Estimate(n=advantage.n, point=advantage.point)
     is_open = outcome in (ClaimOutcome.INCONCLUSIVE, ClaimOutcome.UNDERPOWERED)
     strong = strength(found)
@@ -181,18 +187,21 @@ def judge(advantage: Estimate, by: float) -> ClaimOutcome:
 
     Args:
         advantage: The advantage, signed so that positive is better.
-        by: The claimed size, not negative; it can refute a claim, but does not support one.
+        by: The claimed size, not negative; the claim is that the advantage is at least as large.
     """
     low, high, point = advantage.low, advantage.high, advantage.point
     if advantage.n < MIN_PAIRS or low is None or high is None or point is None:
         return ClaimOutcome.UNDERPOWERED
     if low > 0:
-        return ClaimOutcome.SUPPORTED
+        return ClaimOutcome.SMALLER if high < by else ClaimOutcome.SUPPORTED
     if high < 0:
         return ClaimOutcome.REFUTED
     if -by < low and high < by:
         return ClaimOutcome.EQUIVALENT
     return ClaimOutcome.REFUTED if high < by else ClaimOutcome.INCONCLUSIVE
+
+
+_DIRECTED = (ClaimOutcome.SUPPORTED, ClaimOutcome.SMALLER, ClaimOutcome.REFUTED)
 
 
 def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
@@ -204,11 +213,11 @@ def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
         return (
             ClaimOutcome.UNDERPOWERED if found.num_pairs < MIN_PAIRS else ClaimOutcome.INCONCLUSIVE
         )
-    if found.num_pairs >= MIN_PAIRS and not found.is_ratio and not any(found.differences):
+    if found.is_equal:
         same, alike = ClaimOutcome.IDENTICAL, ClaimOutcome.NO_DIFFERENCE
         return same if found.is_same_computation else alike
     outcome = judge(advantage, found.claim.by)
-    if found.is_unresolved and outcome in (ClaimOutcome.SUPPORTED, ClaimOutcome.REFUTED):
+    if found.is_unresolved and outcome in _DIRECTED:
         return ClaimOutcome.INCONCLUSIVE
     is_hasty = outcome is ClaimOutcome.EQUIVALENT and found.is_mostly_noisy
     return ClaimOutcome.INCONCLUSIVE if is_hasty else outcome
@@ -262,18 +271,22 @@ def _what_was_seen(registration: Registration) -> str:
 def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
     if found.why_invalid:
         return f"no verdict, since {found.why_invalid}"
+    text = f"{_difference(found, advantage)}{_remark(found, advantage, outcome)}"
     if found.why_not_tested:
-        return f"no verdict at this scale, since {found.why_not_tested}"
+        text += "; this does not show which is better once the task is learnt, since "
+    return f"{text}{found.why_not_tested}"
+
+
+def _difference(found: Evidence, advantage: Estimate) -> str:
     if found.diverged:
         sides = " and ".join(str(side) for side in found.diverged)
         return (
             f"seeds diverged, {sides}; a diverged run has no score, and a mean over the others "
             "would be biased"
         )
-    if outcome is ClaimOutcome.NO_DIFFERENCE:
+    if found.is_equal and not found.is_same_computation:
         return what_was_equal(found)
-    compare = _comparison_of_times if found.is_ratio else _comparison
-    return f"{compare(found, advantage)}{_remark(found, advantage, outcome)}"
+    return (_comparison_of_times if found.is_ratio else _comparison)(found, advantage)
 
 
 def _comparison(found: Evidence, advantage: Estimate) -> str:
@@ -313,35 +326,35 @@ def _basis(found: Evidence, advantage: Estimate, write: Callable[[float], str]) 
     return f"({100 * (1 - ALPHA):.4g} % interval {ends[0]} to {ends[1]}, {count})"
 
 
-def _place(advantage: Estimate, size: float) -> str:
-    """Return where a claimed size lies relative to the interval."""
-    assert advantage.low is not None, "what is supported has an interval"
-    assert advantage.high is not None, "what is supported has an interval"
-    if size < advantage.low:
-        return "below the interval"
-    return "above the interval" if size > advantage.high else "inside the interval"
+def _claimed(found: Evidence) -> str:
+    """Return the claimed size as text, such as ``the 0.02 bit claimed``."""
+    unit = "" if found.series is None or found.series.unit == "1" else f" {found.series.unit}"
+    return f"the {found.claim.by:g}{unit} claimed"
 
 
 def _remark(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
-    claim, series = found.claim, found.series
-    unit = "" if series is None or series.unit == "1" else f" {series.unit}"
+    by, low = found.claim.by, advantage.low
+    if found.diverged:
+        return ""
     match outcome:
         case ClaimOutcome.UNDERPOWERED:
             return f"; at least {MIN_PAIRS} pairs are needed for a verdict"
-        case ClaimOutcome.SUPPORTED if claim.by:
-            return f"; the claimed size of {claim.by:g}{unit} is {_place(advantage, claim.by)}"
+        case ClaimOutcome.SUPPORTED if by and low is not None:
+            is_inside = by > low
+            return f"{'; the interval contains' if is_inside else ', at least'} {_claimed(found)}"
+        case ClaimOutcome.SMALLER:
+            return f", less than {_claimed(found)}"
         case ClaimOutcome.EQUIVALENT:
-            return (
-                f"; the interval lies within ±{claim.by:g}{unit}, the smallest difference that "
-                "matters"
-            )
-        case ClaimOutcome.REFUTED if claim.by:
-            return f"; the claim requires +{claim.by:g}{unit}, which is above the whole interval"
-        case ClaimOutcome.INCONCLUSIVE if found.is_unresolved and series:
-            ratio = as_ratio(math.exp(series.resolution))
+            return f"; either way it is less than {_claimed(found)}"
+        case ClaimOutcome.REFUTED if by and not advantage.excludes_zero:
+            return f", less than {_claimed(found)}"
+        case ClaimOutcome.INCONCLUSIVE if found.is_unresolved and found.series:
+            ratio = as_ratio(math.exp(found.series.resolution))
             return f"; repeated measurements of the baseline differ by a ratio of up to {ratio}"
-        case ClaimOutcome.INCONCLUSIVE if claim.by:
-            return f"; the claim requires +{claim.by:g}{unit}"
+        case ClaimOutcome.INCONCLUSIVE if found.is_mostly_noisy:
+            return "; most of the timings are noisy"
+        case ClaimOutcome.INCONCLUSIVE if by:
+            return f"; the interval contains both 0 and {_claimed(found)}"
         case _:
             return ""
 

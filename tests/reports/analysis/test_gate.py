@@ -97,12 +97,30 @@ def test_a_baseline_below_the_best_floor_is_not() -> None:
     found = judged(BETTER, GOOD, {"unigram": 4.5, "five-gram": 2.3})
     assert found.outcome is ClaimOutcome.NOT_TESTED
     assert found.sentence == (
-        "A beats B: not tested, indicative; no verdict at this scale, since the baseline has not "
-        "learnt t: its bits is 2.50 bit (99 % interval [2.39, 2.61]), and the floor five-gram has "
-        "2.30."
+        "A beats B: not tested, indicative; a is better than b by 0.3000 bit (95 % interval "
+        "0.3000 to 0.3000, 3 paired seeds); this does not show which is better once the "
+        "task is learnt, since the baseline has not learnt t: its bits is 2.50 bit (99 % interval "
+        "[2.39, 2.61]), and the floor five-gram has 2.30; more steps or an easier task may change "
+        'this, and probes=["validation"] without floors compares how fast the models learn.'
     )
+    assert found.advantage.point == pytest.approx(0.3)
+    assert found.p is None
     assert found.smallest_effect is None
     assert found.sign_flip is None
+
+
+def test_equal_scores_below_the_floor_show_no_interval() -> None:
+    found = judged([0.5] * 3, [0.5] * 3, {"majority": 0.6}, spec=SHARE)
+    assert found.outcome is ClaimOutcome.NOT_TESTED
+    assert found.finding.startswith("both gave 0.5000 with each of 3 seeds; ")
+    assert (found.advantage.point, found.advantage.low) == (0.0, None)
+
+
+def test_diverged_seeds_below_the_floor_are_told() -> None:
+    found = judged([2.2, 2.2, None, 2.2], [*GOOD, 2.5], {"five-gram": 2.3})
+    assert found.outcome is ClaimOutcome.NOT_TESTED
+    assert found.finding.startswith("seeds diverged, a in 1 of 4 and b in 0 of 4; ")
+    assert found.advantage.point is None
 
 
 def test_a_page_whose_floors_stand_beside_the_scores_says_the_same() -> None:
@@ -142,7 +160,7 @@ def test_one_side_of_the_claim_must_have_learnt_too() -> None:
 def test_a_baseline_without_a_score_has_not_learnt() -> None:
     said, series = measured(BETTER, GOOD, {"trigram": 2.7}, others={"c": [None] * 3})
     found = verdict(replace(said, baseline="c"), series)
-    assert found.finding.endswith("t: none of its seeds has a score, and the floor trigram has 2.7")
+    assert "t: none of its seeds has a score, and the floor trigram has 2.7; " in found.finding
 
 
 def test_a_baseline_of_another_task_is_not_asked() -> None:
@@ -154,7 +172,10 @@ def test_a_baseline_of_another_task_is_not_asked() -> None:
 def test_floors_that_could_not_be_computed_open_no_gate() -> None:
     found = judged(BETTER, GOOD, {"trigram": None})
     assert found.outcome is ClaimOutcome.NOT_TESTED
-    assert found.finding == "no verdict at this scale, since no floor of t could be computed"
+    assert found.finding.endswith(
+        "; this does not show which is better once the task is learnt, since no floor of t could "
+        "be computed, so nothing shows what they have learnt"
+    )
 
 
 def test_a_floor_that_was_left_out_is_named() -> None:

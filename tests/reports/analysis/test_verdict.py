@@ -29,6 +29,7 @@ from tests.reports.simulated import series as made_series
         (0.01, 0.02, 0.03, 0.02, ClaimOutcome.SUPPORTED),  # exactly the claimed size
         (0.00, 0.03, 0.06, 0.02, ClaimOutcome.INCONCLUSIVE),  # zero is not above zero
         (0.01, 0.019, 0.03, 0.02, ClaimOutcome.SUPPORTED),  # better, perhaps by less than claimed
+        (0.01, 0.015, 0.02, 0.02, ClaimOutcome.SUPPORTED),  # the claimed size is not excluded
         (-0.01, 0.03, 0.07, 0.02, ClaimOutcome.INCONCLUSIVE),
         (-0.05, -0.03, -0.01, 0.02, ClaimOutcome.REFUTED),
         # small, and certainly in the wrong direction
@@ -36,7 +37,7 @@ from tests.reports.simulated import series as made_series
         # certainly less than claimed, perhaps worse
         (-0.03, -0.01, 0.01, 0.02, ClaimOutcome.REFUTED),
         (-0.01, 0.0, 0.01, 0.02, ClaimOutcome.EQUIVALENT),
-        (0.005, 0.01, 0.015, 0.02, ClaimOutcome.SUPPORTED),  # certainly better, certainly by less
+        (0.005, 0.01, 0.015, 0.02, ClaimOutcome.SMALLER),  # certainly better, certainly by less
         (-0.005, 0.005, 0.015, 0.02, ClaimOutcome.EQUIVALENT),
         (-0.02, 0.0, 0.01, 0.02, ClaimOutcome.REFUTED),  # touches the margin, so it is not inside
         (0.01, 0.02, 0.03, 0.0, ClaimOutcome.SUPPORTED),
@@ -99,9 +100,39 @@ def test_lower_is_better_and_the_sentence_says_it_all() -> None:
     assert answer.outcome is ClaimOutcome.SUPPORTED
     assert answer.sentence == (
         "A beats B: supported, indicative; a is better than b by 0.0310 bit "
-        "(95 % interval 0.0285 to 0.0335, 3 paired seeds); the claimed size of 0.02 bit is below "
-        "the interval."
+        "(95 % interval 0.0285 to 0.0335, 3 paired seeds), at least the 0.02 bit claimed."
     )
+
+
+@pytest.mark.parametrize(
+    ("gains", "by", "kind", "end"),
+    [
+        ([0.10, 0.11, 0.12], 0.05, "supported", "), at least the 0.05 bit claimed."),
+        ([0.10, 0.11, 0.12], 0.12, "supported", "); the interval contains the 0.12 bit claimed."),
+        ([0.10, 0.11, 0.12], 0.9, "smaller than claimed", "), less than the 0.9 bit claimed."),
+        ([0.10, 0.11, 0.12], 0.0, "supported", "3 paired seeds)."),
+        (
+            [-0.1, 0.01, 0.10],
+            0.9,
+            "equivalent",
+            "); either way it is less than the 0.9 bit claimed.",
+        ),
+        ([-0.1, -0.3, 0.1], 0.4, "refuted", "), less than the 0.4 bit claimed."),
+        ([-0.1, -0.11, -0.12], 0.4, "refuted", "3 paired seeds)."),
+        (
+            [0.1, -0.3, 0.3],
+            0.2,
+            "inconclusive",
+            "); the interval contains both 0 and the 0.2 bit claimed.",
+        ),
+    ],
+)
+def test_the_sentence_compares_the_interval_with_the_claimed_size(
+    gains: list[float], by: float, kind: str, end: str
+) -> None:
+    answer = _found([1.0 + gain for gain in gains], [1.0] * 3, by=by)
+    assert answer.outcome == kind
+    assert answer.sentence.endswith(end)
 
 
 def test_equal_to_the_last_bit_is_identical_and_not_merely_equivalent() -> None:

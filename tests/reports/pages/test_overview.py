@@ -26,6 +26,7 @@ NUM_OVERVIEWS, NUM_CLAIMS = 8, 8
 STATEMENT = "the first beats the second"
 ANSWERS = {
     "supported": "The first beats the second.",
+    "smaller than claimed": "The first beats the second, but by less than claimed.",
     "refuted": f"The results contradict the claim that {STATEMENT}.",
     "equivalent": (
         f"The difference is too small to matter, which contradicts the claim that {STATEMENT}."
@@ -34,6 +35,7 @@ ANSWERS = {
     "underpowered": f"There are too few seeds to tell whether {STATEMENT}.",
     "not tested": f"The models of this scale cannot show whether {STATEMENT}.",
 }
+_BETTER = ("supported", "smaller than claimed")
 _NUMBER = r"([+−]?[0-9.]+)"
 _INTERVAL = re.compile(rf"([0-9.]+) % interval {_NUMBER} to {_NUMBER}")
 
@@ -57,7 +59,7 @@ def _sweep(rng: random.Random, name: str) -> Sweep:
         metric="score",
         a="v=1",
         b="v=2",
-        by=rng.choice((0.0, 0.05, 0.2)),
+        by=rng.choice((0.0, 0.05, 0.2, 0.5)),
         source="",
         task="t",
         is_check=rng.random() < 0.2,
@@ -146,21 +148,24 @@ def _check(shown: Shown, claim: ClaimSpec) -> str:
     assert ("a check" in rest) == claim.is_check
     assert shown.answer == ANSWERS[word]
     ends = _ends(shown)
-    if word in ("not tested", "underpowered"):
-        assert word == "underpowered" or ends is None
-        assert "has not learnt t" in shown.finding or word == "underpowered"
+    if word == "underpowered":
+        return word
+    if word == "not tested":  # the difference is shown all the same
+        assert ends
+        assert "has not learnt t" in shown.finding
         return word
     assert ends
     at, low, high = ends
     assert at == 95.0
     holds = {
-        "supported": low >= 0,
+        "supported": low >= 0 and high >= claim.by,
+        "smaller than claimed": low >= 0 and high <= claim.by,
         "refuted": low <= 0 and (high <= 0 or high <= claim.by),
         "equivalent": -claim.by <= low and high <= claim.by,
         "inconclusive": low <= 0 and high >= claim.by,
     }
     assert holds[word], shown
-    assert ("is better than" in shown.finding) == (word == "supported" and low > 0) or low == 0
+    assert ("is better than" in shown.finding) == (word in _BETTER and low > 0) or low == 0
     return word
 
 

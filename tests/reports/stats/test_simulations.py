@@ -113,6 +113,8 @@ def _is_false(answer: Verdict, truth: float, by: float) -> bool:
     match answer.outcome:
         case ClaimOutcome.SUPPORTED:
             return truth <= 0
+        case ClaimOutcome.SMALLER:
+            return not 0 < truth < by
         case ClaimOutcome.EQUIVALENT:
             return abs(truth) >= by
         case ClaimOutcome.REFUTED:
