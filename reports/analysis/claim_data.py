@@ -74,7 +74,6 @@ class Evidence:
         diverged: The counts of both sides if any seed of either diverged; else empty.
         is_same_computation: True if losses that are bitwise equal for every seed show that both
             sides computed the same.
-        num_test_examples: Size of the task's test split, or None if it is not known.
         is_mostly_noisy: True if most processes of a side were noisy; the verdict is then never
             "equivalent".
         is_unresolved: True if the ratio of times does not exceed the ratio that the baseline showed
@@ -91,7 +90,6 @@ class Evidence:
     ordered: tuple[float, ...] = ()
     diverged: tuple[Divergence, ...] = ()
     is_same_computation: bool = False
-    num_test_examples: int | None = None
     is_mostly_noisy: bool = False
     is_unresolved: bool = False
 
@@ -160,7 +158,6 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
         ordered=ordered,
         diverged=_diverged(claim, series, num_expected(series, about)),
         is_same_computation=_is_same_computation(claim, measured),
-        num_test_examples=about.num_test_examples.get(claim.task),
         is_mostly_noisy=any(is_noisy(series.of(variant)) for variant in (claim.a, claim.b)),
         is_unresolved=_is_unresolved(claim, series),
     )
@@ -362,7 +359,7 @@ def what_was_equal(found: Evidence) -> str:
         return text
     if not any(0 < value < 1 for value in values):
         text += ", a bound of the score"
-    n = found.num_test_examples
+    n = series.num_examples
     if n is None:
         return f"{text}; a difference may not be visible on a finite test set"
     return f"{text}; {n:,} test examples leave it open by {_hidden(values, n):.2g} (95 %)"

@@ -76,8 +76,8 @@ class Overview:
         if len(qs) < 2:
             return ""
         return (
-            f" Of the {len(qs)} supported that were tested, {len(qs) * max(qs):.2g} are expected "
-            "to be false."
+            f" Of the {len(qs)} supported that were tested, up to {len(qs) * max(qs):.2g} are "
+            "expected to be false."
         )
 
     @property

@@ -385,6 +385,6 @@ def test_overview_shows_the_verdict_of_each_page_however_many_there_are(tmp_path
         assert text.count(f"Measured: {alone.finding}.") == 40
         # With equal p-values, q equals p, and so does the expected share of false findings.
         assert len(re.findall(rf"q-value\W*{alone.p:.2g}", text)) == 40
-        expected = f"{40 * alone.p:.2g} are expected to be false."
+        expected = f"up to {40 * alone.p:.2g} are expected to be false."
         assert f"40 claims: 40 supported. Of the 40 supported that were tested, {expected}" in text
     assert "(Benjamini and Hochberg)" in words
