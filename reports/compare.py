@@ -55,7 +55,7 @@ from bakeoff.reports.stats.intervals import (
     paired_differences,
     smallest_level,
 )
-from bakeoff.reports.stats.significance import SmallestLevels, holm
+from bakeoff.reports.stats.significance import ALPHA, holm
 from bakeoff.reports.tables.controls import KERNELS
 from bakeoff.suite.schema import CONTROLS, MIXER_ALONE, About
 
@@ -476,10 +476,9 @@ def _correct(changes: list[Change]) -> list[Change]:
     corrected = list(changes)
     for kind in KINDS:
         tested = {str(i): c.p for i, c in enumerate(changes) if c.kind == kind and c.p is not None}
-        families = holm({i: SmallestLevels(decides=p, excludes_zero=p) for i, p in tested.items()})
         reason = f"significant on its own, but not after correction for {len(tested)} tests"
-        for i, p in tested.items():
-            if changes[int(i)].is_certain and p >= families[i].level:
+        for i, p in holm(tested).items():
+            if changes[int(i)].is_certain and p >= ALPHA:
                 corrected[int(i)] = replace(changes[int(i)], outcome=POSSIBLE, reason=reason)
     return corrected
 

@@ -31,9 +31,7 @@ from bakeoff.reports.stats.intervals import (
 from bakeoff.reports.stats.significance import (
     MIN_PAIRS,
     MOST_SEEDS,
-    Family,
     SignFlip,
-    SmallestLevels,
     num_seeds_to_settle,
     sign_flip,
     smallest_effect,
@@ -76,7 +74,6 @@ class Evidence:
         diverged: The counts of both sides if any seed of either diverged; else empty.
         is_same_computation: True if losses that are bitwise equal for every seed show that both
             sides computed the same.
-        num_test_examples: Size of the task's test split, or None if it is not known.
         is_mostly_noisy: True if most processes of a side were noisy; the verdict is then never
             "equivalent".
         is_unresolved: True if the ratio of times does not exceed the ratio that the baseline showed
@@ -93,7 +90,6 @@ class Evidence:
     ordered: tuple[float, ...] = ()
     diverged: tuple[Divergence, ...] = ()
     is_same_computation: bool = False
-    num_test_examples: int | None = None
     is_mostly_noisy: bool = False
     is_unresolved: bool = False
 
@@ -103,13 +99,19 @@ class Evidence:
         return len(self.ordered)
 
     @property
+    def is_equal(self) -> bool:
+        """True if both sides have the same number in every pair, and pairs are enough."""
+        is_enough = len(self.differences) >= MIN_PAIRS
+        return is_enough and not self.is_ratio and not any(self.differences)
+
+    @property
     def is_whole(self) -> bool:
         """True if every seed gave a difference that may be judged."""
         return not (self.why_invalid or self.why_not_tested or self.diverged)
 
     def advantage(self, confidence: float = CONFIDENCE) -> Estimate:
-        """Return the mean difference with its interval; empty if it may not be judged."""
-        differences = self.differences if self.is_whole else ()
+        """Return the mean difference with its interval; empty if a seed is lost or diverged."""
+        differences = () if self.why_invalid or self.diverged else self.differences
         if self.series is None or self.is_ratio:
             return mean_interval(differences, confidence)
         return self.series.mean_difference(differences, confidence)
@@ -156,7 +158,6 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
         ordered=ordered,
         diverged=_diverged(claim, series, num_expected(series, about)),
         is_same_computation=_is_same_computation(claim, measured),
-        num_test_examples=about.num_test_examples.get(claim.task),
         is_mostly_noisy=any(is_noisy(series.of(variant)) for variant in (claim.a, claim.b)),
         is_unresolved=_is_unresolved(claim, series),
     )
@@ -293,21 +294,15 @@ class Strength:
     smallest_effect: float | None = None
 
 
-def smallest_levels(found: Evidence) -> SmallestLevels:
-    """Return the smallest levels at which the claim is decided.
-
-    They are 1 if a seed is lost or diverged, or if there are too few pairs.
-    """
+def p_of_no_difference(found: Evidence) -> float | None:
+    """Return the two-sided p of the paired t test, or None if a seed is lost or pairs are few."""
     if not found.is_whole or found.num_pairs < MIN_PAIRS:
-        return SmallestLevels()
-    return SmallestLevels(
-        decides=smallest_level(found.differences, _boundary(found)) if _gap(found) > 0 else 1.0,
-        excludes_zero=smallest_level(found.differences),
-    )
+        return None
+    return smallest_level(found.differences)
 
 
-def strength(found: Evidence, family: Family) -> Strength:
-    """Return the strength of the evidence, at the level at which it is judged."""
+def strength(found: Evidence) -> Strength:
+    """Return the strength of the evidence."""
     if found.why_invalid or found.why_not_tested:
         return Strength()
     if found.diverged:
@@ -315,23 +310,27 @@ def strength(found: Evidence, family: Family) -> Strength:
     spread, n = standard_deviation(found.differences), len(found.differences)
     is_known = not math.isnan(spread)
     return Strength(
-        sign_flip=sign_flip(found.differences, family.level),
+        sign_flip=sign_flip(found.differences),
         improvement=improvement(found.ordered),
         spread=spread,
-        num_seeds_to_settle=num_seeds_to_settle(_gap(found), spread, family.level)
-        if is_known
-        else None,
-        smallest_effect=smallest_effect(spread, n, family.level, n) if is_known else None,
+        num_seeds_to_settle=num_seeds_to_settle(_gap(found), spread) if is_known else None,
+        smallest_effect=smallest_effect(spread, n, num_pairs=n) if is_known else None,
     )
 
 
-def details(found: Evidence, strong: Strength, family: Family, *, is_open: bool) -> Iterator[str]:
+_BASIS = (
+    "The verdict uses Student's t interval of the paired differences at the 5 % level, which "
+    "assumes approximately normal errors. It applies only to the claim of this ablation; every "
+    "other comparison is exploratory."
+)
+
+
+def details(found: Evidence, strong: Strength, *, is_open: bool) -> Iterator[str]:
     """Yield whole sentences on a claim, the most informative first.
 
     Args:
         found: The evidence for the claim.
         strong: Its strength.
-        family: The family of claims in which it was judged.
         is_open: Whether more seeds could still settle it.
     """
     if strong.improvement:
@@ -341,7 +340,7 @@ def details(found: Evidence, strong: Strength, family: Family, *, is_open: bool)
     if is_open and found.is_whole:
         yield _to_settle(found, strong)
     if found.is_whole and found.num_pairs >= MIN_PAIRS:
-        yield _family(family)
+        yield _BASIS
     if found.beyond_floors and not found.why_not_tested:
         yield found.beyond_floors
 
@@ -360,7 +359,7 @@ def what_was_equal(found: Evidence) -> str:
         return text
     if not any(0 < value < 1 for value in values):
         text += ", a bound of the score"
-    n = found.num_test_examples
+    n = series.num_examples
     if n is None:
         return f"{text}; a difference may not be visible on a finite test set"
     return f"{text}; {n:,} test examples leave it open by {_hidden(values, n):.2g} (95 %)"
@@ -435,18 +434,3 @@ def _size(found: Evidence, effect: float) -> str:
         return f"a factor of {as_ratio(math.exp(min(effect, 700.0)))}"
     written = found.notation(mean_interval(found.differences))
     return written.with_unit(written.write(effect))
-
-
-def _family(family: Family) -> str:
-    level = f"{100 * family.level:.3g} %"
-    if family.num_claims == 1:
-        return (
-            f"The verdict uses Student's t interval of the paired differences at the {level} "
-            "level, which assumes approximately normal errors. It applies only to the claim of "
-            "this ablation; every other comparison is exploratory."
-        )
-    return (
-        f"The verdict uses Student's t interval at the {level} level. Holm's method keeps the "
-        f"probability of any false verdict among the {family.num_claims} claims of this overview "
-        f"at {100 * family.alpha:.3g} %."
-    )

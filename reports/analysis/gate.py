@@ -3,7 +3,7 @@
 Models that do not beat a predictor without an architecture give no information about architectures,
 however narrow the interval of their difference is. So the whole interval of the baseline, and that
 of the better side of the claim, must lie beyond the best floor of the task, on the same test split.
-Otherwise the claim is not tested at this scale.
+Otherwise the claim is not tested at this scale; a page shows the difference, but not as evidence.
 
 The interval has a confidence of 99 %: a model exactly as good as the floor passes once in 200
 sweeps, whatever the number of seeds, and a worse one less often. docs/statistics.md explains why.
@@ -20,6 +20,10 @@ from bakeoff.reports.stats.intervals import Estimate, as_interval, for_scores, m
 from bakeoff.suite.schema import About, ClaimSpec, rests_on
 
 CONFIDENCE = 0.99
+_WAYS = (
+    '; more steps or an easier task may change this, and probes=["validation"] without floors '
+    "compares how fast the models learn"
+)
 _VALIDATION = "validation_"  # prefix of metric names
 _ROUNDING = 1e-9  # relative to the floor; the mean of equal scores may be off by one bit
 
@@ -37,12 +41,12 @@ def why_not_tested(about: About, claim: ClaimSpec, measured: Sequence[Series]) -
         return ""
     floor = _best_floor(about, score)
     if floor is None:
-        return f"no floor of {score.task} could be computed"
+        return f"no floor of {score.task} could be computed, so nothing shows what they have learnt"
     better = max((claim.a, claim.b), key=lambda side: _rank(score, _scored(score, side).point))
     for variant in (about.baseline, better):
         if score.of(variant) and not _beats(score, variant, floor[1]):
             name = "the baseline" if variant == about.baseline else variant
-            return f"{name} has not learnt {score.task}: {_in_words(score, variant, *floor)}"
+            return f"{name} has not learnt {score.task}: {_in_words(score, variant, *floor)}{_WAYS}"
     return ""
 
 

@@ -3,15 +3,15 @@
 The interval is that of paired differences by seed, signed so that positive is better. "No
 significant difference" is never "the same": equality needs an interval inside the margin. Every
 decisive outcome is true whenever the interval covers the truth, so a claim is wrong no more often
-than its level. Claims of several ablations are judged together by Holm's rule. docs/statistics.md
-gives the whole argument.
+than its level. An overview of several claims adds their q-values. docs/statistics.md gives the
+whole argument.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from bakeoff.reports.analysis.claim_data import (
@@ -19,7 +19,7 @@ from bakeoff.reports.analysis.claim_data import (
     Evidence,
     details,
     evidence,
-    smallest_levels,
+    p_of_no_difference,
     strength,
     what_was_equal,
 )
@@ -28,7 +28,7 @@ from bakeoff.reports.document import listed
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.stats.aggregate import Improvement
 from bakeoff.reports.stats.intervals import Estimate, as_ratio
-from bakeoff.reports.stats.significance import ALPHA, MIN_PAIRS, Family, SignFlip, holm
+from bakeoff.reports.stats.significance import ALPHA, MIN_PAIRS, SignFlip, q_values
 from bakeoff.suite.schema import About, Registration
 
 
@@ -36,6 +36,7 @@ class ClaimOutcome(StrEnum):
     """The outcomes of a claim."""
 
     SUPPORTED = "supported"
+    SMALLER = "smaller than claimed"
     REFUTED = "refuted"
     EQUIVALENT = "equivalent"
     IDENTICAL = "identical"
@@ -53,8 +54,12 @@ class ClaimOutcome(StrEnum):
 
 _MEANINGS = {
     ClaimOutcome.SUPPORTED: (
-        "The whole confidence interval of the advantage lies above zero; the claimed size is "
-        "compared separately."
+        "The whole confidence interval of the advantage lies above zero, and not all of it lies "
+        "below the claimed size."
+    ),
+    ClaimOutcome.SMALLER: (
+        "The whole confidence interval of the advantage lies above zero, but below the claimed "
+        "size."
     ),
     ClaimOutcome.REFUTED: (
         "The whole confidence interval of the advantage lies below the claimed size and not "
@@ -79,8 +84,8 @@ _MEANINGS = {
     ),
     ClaimOutcome.UNDERPOWERED: "There are too few pairs for a verdict.",
     ClaimOutcome.NOT_TESTED: (
-        "The models do not beat a predictor without an architecture at this scale, so comparing "
-        "them is not meaningful."
+        "The models do not beat a predictor without an architecture at this scale, so their "
+        "difference is shown, but it is no evidence about architectures."
     ),
     ClaimOutcome.INVALID: (
         "A measurement that the claim depends on is missing, failed or cannot be evaluated."
@@ -97,18 +102,18 @@ class Verdict:
 
     Attributes:
         outcome: The outcome.
-        advantage: How much better `a` is than `b`, with the interval of 1 - `level`; in the
-            metric's unit, or the natural logarithm of how many times as fast if `is_ratio`.
+        advantage: How much better `a` is than `b`, with its 95 % interval; in the metric's unit, or
+            the natural logarithm of how many times as fast if `is_ratio`. It is also given if the
+            outcome is not tested.
         statement: The claim, without a full stop.
         kind: The outcome in words, with ``exploratory`` if the claim was stated in this form after
             some of its results, with ``indicative`` if the scale is small.
         finding: The finding, without a full stop.
         details: Whole sentences: probability of improvement, sign-flip p, how many seeds would
-            settle it, level and family.
-        level: The level of the test: 0.05 for a single claim, else the level by Holm's rule.
-        num_claims: The number of claims that are judged together, including this one.
+            settle it.
         is_ratio: Whether the advantage is the logarithm of a ratio.
         p: The two-sided p of the paired t test against no difference, or None if there is no test.
+        q: The q-value of the claim among those of an overview, or None; see `with_q_values`.
         sign_flip: Test against no difference; its `p` is None if the seeds are too few.
         improvement: How often `a` was better, with its interval.
         num_seeds_to_settle: The number of seeds that would settle an open verdict, or None for
@@ -127,10 +132,9 @@ class Verdict:
     kind: str
     finding: str
     details: tuple[str, ...] = ()
-    level: float = ALPHA
-    num_claims: int = 1
     is_ratio: bool = False
     p: float | None = None
+    q: float | None = None
     sign_flip: SignFlip | None = None
     improvement: Improvement | None = None
     num_seeds_to_settle: int | None = None
@@ -147,32 +151,26 @@ class Verdict:
 
 
 def verdict(about: About, measured: Sequence[Series]) -> Verdict | None:
-    """Return the verdict on the ablation's claim, judged alone, or None if it makes no claim."""
+    """Return the verdict on the ablation's claim, or None if it makes no claim."""
     found = evidence(about, measured)
-    return None if found is None else judged(about, found, Family())
-
-
-def judged(about: About, found: Evidence, family: Family) -> Verdict:
-    """Return the verdict on the evidence, at the level of its family."""
-    advantage = found.advantage(1 - family.level)
+    if found is None:
+        return None
+    advantage = found.advantage(1 - ALPHA)
     outcome = _outcome(found, advantage)
-    if outcome is ClaimOutcome.NO_DIFFERENCE:  # equal numbers give no interval
+    if found.is_equal and not found.is_same_computation:  # equal numbers give no interval
         advantage = Estimate(n=advantage.n, point=advantage.point)
     is_open = outcome in (ClaimOutcome.INCONCLUSIVE, ClaimOutcome.UNDERPOWERED)
-    is_tested = found.is_whole and found.num_pairs >= MIN_PAIRS
-    strong = strength(found, family)
+    strong = strength(found)
     why_exploratory = _why_exploratory(about)
     return Verdict(
         outcome=outcome,
         advantage=advantage,
         statement=found.claim.statement.strip().rstrip("."),
         kind=_kind(about, outcome, is_exploratory=bool(why_exploratory)),
-        finding=_finding(found, advantage, outcome, family),
-        details=tuple(details(found, strong, family, is_open=is_open)),
-        level=family.level,
-        num_claims=family.num_claims,
+        finding=_finding(found, advantage, outcome),
+        details=tuple(details(found, strong, is_open=is_open)),
         is_ratio=found.is_ratio,
-        p=smallest_levels(found).excludes_zero if is_tested else None,
+        p=p_of_no_difference(found),
         sign_flip=strong.sign_flip,
         improvement=strong.improvement,
         num_seeds_to_settle=strong.num_seeds_to_settle if is_open else None,
@@ -189,18 +187,21 @@ def judge(advantage: Estimate, by: float) -> ClaimOutcome:
 
     Args:
         advantage: The advantage, signed so that positive is better.
-        by: The claimed size, not negative; it can refute a claim, but does not support one.
+        by: The claimed size, not negative; the claim is that the advantage is at least as large.
     """
     low, high, point = advantage.low, advantage.high, advantage.point
     if advantage.n < MIN_PAIRS or low is None or high is None or point is None:
         return ClaimOutcome.UNDERPOWERED
     if low > 0:
-        return ClaimOutcome.SUPPORTED
+        return ClaimOutcome.SMALLER if high < by else ClaimOutcome.SUPPORTED
     if high < 0:
         return ClaimOutcome.REFUTED
     if -by < low and high < by:
         return ClaimOutcome.EQUIVALENT
     return ClaimOutcome.REFUTED if high < by else ClaimOutcome.INCONCLUSIVE
+
+
+_DIRECTED = (ClaimOutcome.SUPPORTED, ClaimOutcome.SMALLER, ClaimOutcome.REFUTED)
 
 
 def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
@@ -212,11 +213,11 @@ def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
         return (
             ClaimOutcome.UNDERPOWERED if found.num_pairs < MIN_PAIRS else ClaimOutcome.INCONCLUSIVE
         )
-    if found.num_pairs >= MIN_PAIRS and not found.is_ratio and not any(found.differences):
+    if found.is_equal:
         same, alike = ClaimOutcome.IDENTICAL, ClaimOutcome.NO_DIFFERENCE
         return same if found.is_same_computation else alike
     outcome = judge(advantage, found.claim.by)
-    if found.is_unresolved and outcome in (ClaimOutcome.SUPPORTED, ClaimOutcome.REFUTED):
+    if found.is_unresolved and outcome in _DIRECTED:
         return ClaimOutcome.INCONCLUSIVE
     is_hasty = outcome is ClaimOutcome.EQUIVALENT and found.is_mostly_noisy
     return ClaimOutcome.INCONCLUSIVE if is_hasty else outcome
@@ -267,52 +268,54 @@ def _what_was_seen(registration: Registration) -> str:
     return f"{text}; changed since it was first stated: {changes}." if changes else f"{text}."
 
 
-def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome, family: Family) -> str:
+def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
     if found.why_invalid:
         return f"no verdict, since {found.why_invalid}"
+    text = f"{_difference(found, advantage)}{_remark(found, advantage, outcome)}"
     if found.why_not_tested:
-        return f"no verdict at this scale, since {found.why_not_tested}"
+        text += "; this does not show which is better once the task is learnt, since "
+    return f"{text}{found.why_not_tested}"
+
+
+def _difference(found: Evidence, advantage: Estimate) -> str:
     if found.diverged:
         sides = " and ".join(str(side) for side in found.diverged)
         return (
             f"seeds diverged, {sides}; a diverged run has no score, and a mean over the others "
             "would be biased"
         )
-    if outcome is ClaimOutcome.NO_DIFFERENCE:
+    if found.is_equal and not found.is_same_computation:
         return what_was_equal(found)
-    compare = _comparison_of_times if found.is_ratio else _comparison
-    return f"{compare(found, advantage, family)}{_remark(found, advantage, outcome)}"
+    return (_comparison_of_times if found.is_ratio else _comparison)(found, advantage)
 
 
-def _comparison(found: Evidence, advantage: Estimate, family: Family) -> str:
+def _comparison(found: Evidence, advantage: Estimate) -> str:
     """Return the size of the advantage as text, with its sign if the interval includes zero."""
     assert advantage.point is not None, "a claim with no pair is invalid"
     notation, a, b = found.notation(advantage), found.claim.a, found.claim.b
     if not advantage.excludes_zero:
         size = notation.with_unit(notation.write_signed(advantage.point))
-        basis = _basis(found, advantage, family, notation.write_signed)
+        basis = _basis(found, advantage, notation.write_signed)
         return f"the advantage of {a} over {b} is {size} {basis}"
     word = "worse" if advantage.point < 0 else "better"
     size = notation.with_unit(notation.write(abs(advantage.point)))
-    basis = _basis(found, advantage, family, lambda end: notation.write(abs(end)))
+    basis = _basis(found, advantage, lambda end: notation.write(abs(end)))
     return f"{a} is {word} than {b} by {size} {basis}"
 
 
-def _comparison_of_times(found: Evidence, advantage: Estimate, family: Family) -> str:
+def _comparison_of_times(found: Evidence, advantage: Estimate) -> str:
     assert advantage.point is not None, "a claim with no pair is invalid"
     word = "slower" if advantage.point < 0 else "faster"
     verb = "is" if advantage.excludes_zero and not found.is_unresolved else "came out"
     text = f"{found.claim.a} {verb} {word} than {found.claim.b}, {_times(advantage.point)}"
-    return f"{text} times as fast {_basis(found, advantage, family, _times)}"
+    return f"{text} times as fast {_basis(found, advantage, _times)}"
 
 
 def _times(log_ratio: float) -> str:
     return as_ratio(math.exp(max(-700.0, min(log_ratio, 700.0))))
 
 
-def _basis(
-    found: Evidence, advantage: Estimate, family: Family, write: Callable[[float], str]
-) -> str:
+def _basis(found: Evidence, advantage: Estimate, write: Callable[[float], str]) -> str:
     """Return the interval, if there is one, and the number of pairs, in parentheses."""
     count = found.count(advantage.n, "paired")
     if advantage.low is None or advantage.high is None:
@@ -320,59 +323,49 @@ def _basis(
     ends = [write(end) for end in (advantage.low, advantage.high)]
     if advantage.high < 0 and not found.is_ratio:  # sizes: the smaller end comes first
         ends.reverse()
-    return f"({100 * (1 - family.level):.4g} % interval {ends[0]} to {ends[1]}, {count})"
+    return f"({100 * (1 - ALPHA):.4g} % interval {ends[0]} to {ends[1]}, {count})"
 
 
-def _place(advantage: Estimate, size: float) -> str:
-    """Return where a claimed size lies relative to the interval."""
-    assert advantage.low is not None, "what is supported has an interval"
-    assert advantage.high is not None, "what is supported has an interval"
-    if size < advantage.low:
-        return "below the interval"
-    return "above the interval" if size > advantage.high else "inside the interval"
+def _claimed(found: Evidence) -> str:
+    """Return the claimed size as text, such as ``the 0.02 bit claimed``."""
+    unit = "" if found.series is None or found.series.unit == "1" else f" {found.series.unit}"
+    return f"the {found.claim.by:g}{unit} claimed"
 
 
 def _remark(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
-    claim, series = found.claim, found.series
-    unit = "" if series is None or series.unit == "1" else f" {series.unit}"
+    by, low = found.claim.by, advantage.low
+    if found.diverged:
+        return ""
     match outcome:
         case ClaimOutcome.UNDERPOWERED:
             return f"; at least {MIN_PAIRS} pairs are needed for a verdict"
-        case ClaimOutcome.SUPPORTED if claim.by:
-            return f"; the claimed size of {claim.by:g}{unit} is {_place(advantage, claim.by)}"
+        case ClaimOutcome.SUPPORTED if by and low is not None:
+            is_inside = by > low
+            return f"{'; the interval contains' if is_inside else ', at least'} {_claimed(found)}"
+        case ClaimOutcome.SMALLER:
+            return f", less than {_claimed(found)}"
         case ClaimOutcome.EQUIVALENT:
-            return (
-                f"; the interval lies within ±{claim.by:g}{unit}, the smallest difference that "
-                "matters"
-            )
-        case ClaimOutcome.REFUTED if claim.by:
-            return f"; the claim requires +{claim.by:g}{unit}, which is above the whole interval"
-        case ClaimOutcome.INCONCLUSIVE if found.is_unresolved and series:
-            ratio = as_ratio(math.exp(series.resolution))
+            return f"; either way it is less than {_claimed(found)}"
+        case ClaimOutcome.REFUTED if by and not advantage.excludes_zero:
+            return f", less than {_claimed(found)}"
+        case ClaimOutcome.INCONCLUSIVE if found.is_unresolved and found.series:
+            ratio = as_ratio(math.exp(found.series.resolution))
             return f"; repeated measurements of the baseline differ by a ratio of up to {ratio}"
-        case ClaimOutcome.INCONCLUSIVE if claim.by:
-            return f"; the claim requires +{claim.by:g}{unit}"
+        case ClaimOutcome.INCONCLUSIVE if found.is_mostly_noisy:
+            return "; most of the timings are noisy"
+        case ClaimOutcome.INCONCLUSIVE if by:
+            return f"; the interval contains both 0 and {_claimed(found)}"
         case _:
             return ""
 
 
-def judged_together(cases: Mapping[str, tuple[About, Sequence[Series]]]) -> dict[str, Verdict]:
-    """Return the verdicts under Holm's rule: the more claims are shown, the clearer each must be.
+def with_q_values(verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
+    """Return the verdicts of an overview with their q-values; no other claim moves a verdict.
 
-    Every claim counts, even if it lacks seeds, so that the level does not depend on missing
-    results. A check does not count: it holds by construction, and is judged alone.
-
-    Args:
-        cases: Ablation -> its description and its series, as `verdict` takes them.
-
-    Returns:
-        Ablation -> verdict, for ablations that make a claim, in the order of `cases`.
+    Checks, which hold by construction, and claims without a test are not counted.
     """
-    found = {name: evidence(about, measured) for name, (about, measured) in cases.items()}
-    claims = {name: each for name, each in found.items() if each is not None}
-    tested = {name: each for name, each in claims.items() if not each.claim.is_check}
-    families = holm({name: smallest_levels(each) for name, each in tested.items()})
-    return {
-        name: judged(cases[name][0], each, families.get(name, Family()))
-        for name, each in claims.items()
+    ps = {
+        name: each.p for name, each in verdicts.items() if each.p is not None and not each.is_check
     }
+    qs = q_values(ps)
+    return {name: replace(each, q=qs.get(name)) for name, each in verdicts.items()}

@@ -29,6 +29,7 @@ from bakeoff.suite.schema import MIXER_ALONE, About
 MOST_DRAWN = 10  # variants that fit into a figure on one screen
 _SENTENCES = {
     ClaimOutcome.SUPPORTED: "{}.",
+    ClaimOutcome.SMALLER: "{}, but by less than claimed.",
     ClaimOutcome.REFUTED: "The results contradict the claim that {}.",
     ClaimOutcome.EQUIVALENT: (
         "The difference is too small to matter, which contradicts the claim that {}."

@@ -1,4 +1,4 @@
-"""Build the overview: the answer of every ablation, with all claims judged together."""
+"""Build the overview: the answer of every ablation, with the verdict of its page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bakeoff.reports.analysis.verdict import Verdict, judged_together
+from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict, with_q_values
 from bakeoff.reports.escape import slug
 from bakeoff.reports.pages.answer import answer_in_words, best_in_words
 from bakeoff.reports.pages.summary import (
@@ -19,12 +19,12 @@ from bakeoff.reports.pages.summary import (
 from bakeoff.reports.tables.comparison import primary, whole_coverage
 from bakeoff.reports.view import Sweep
 
-_ALONE = "There is only one claim, so no correction is applied."
-_CHECKS = "A check holds by construction: it is judged alone and does not affect the other claims."
-_TOGETHER = (
-    "They are judged together: among many claims, one may seem supported by chance, so each of "
-    "them is tested at a stricter level (Holm's method), which keeps the probability of any false "
-    "verdict among them at 5 %. The page of each ablation gives the verdict on its claim alone."
+_CHECKS = "A check holds by construction and is not counted among the claims that are tested."
+_EACH = (
+    "Each claim is judged by itself at 5 %, as on its own page, whatever other ablations exist. "
+    "Among many claims some seem supported by chance: the q-value of a claim is the least "
+    "expected share of false findings among all claims with a p as small or smaller (Benjamini "
+    "and Hochberg)."
 )
 
 
@@ -34,9 +34,7 @@ class OverviewEntry:
 
     Attributes:
         answer: The answer to its question in a sentence.
-        alone: The verdict on its claim, or None without a claim.
-        together: The verdict on the same claim, judged together with all the claims shown; the
-            overview prints the outcome and interval of this one.
+        verdict: The verdict on its claim, with its q-value, or None without a claim.
         published: The published figure and its source.
         stated: A sentence on whether the claim was registered before its results.
     """
@@ -47,8 +45,7 @@ class OverviewEntry:
     answer: str
     scale: str
     measured: str
-    alone: Verdict | None
-    together: Verdict | None
+    verdict: Verdict | None
     published: str
     stated: str
 
@@ -62,17 +59,26 @@ class Overview:
     @property
     def claims(self) -> tuple[Verdict, ...]:
         """The verdicts of the ablations that make a claim."""
-        return tuple(entry.together for entry in self.entries if entry.together)
+        return tuple(entry.verdict for entry in self.entries if entry.verdict)
 
     @property
     def tally(self) -> str:
-        """Text such as ``3 claims, judged together: 2 supported, 1 not tested.``, or empty."""
+        """Text such as ``3 claims: 2 supported, 1 not tested.``, or empty."""
         words = Counter(str(claim.outcome) for claim in self.claims)
         told = ", ".join(f"{number} {word}" for word, number in words.items())
         num = len(self.claims)
-        noun = "claim" if num == 1 else "claims"
-        together = ", judged together" if any(c.num_claims > 1 for c in self.claims) else ""
-        return f"{num} {noun}{together}: {told}." if num else ""
+        return f"{num} {'claim' if num == 1 else 'claims'}: {told}.{self._expected}" if num else ""
+
+    @property
+    def _expected(self) -> str:
+        """The number of supported claims that are expected to be false, as a sentence."""
+        qs = [c.q for c in self.claims if c.outcome is ClaimOutcome.SUPPORTED and c.q is not None]
+        if len(qs) < 2:
+            return ""
+        return (
+            f" Of the {len(qs)} supported that were tested, up to {len(qs) * max(qs):.2g} are "
+            "expected to be false."
+        )
 
     @property
     def scales(self) -> tuple[str, ...]:
@@ -82,12 +88,11 @@ class Overview:
     @property
     def rules(self) -> tuple[str, ...]:
         """The rules by which claims are judged, and the meanings of the outcomes."""
-        are_several = any(claim.num_claims > 1 for claim in self.claims)
         has_checks = any(claim.is_check for claim in self.claims)
         outcomes = dict.fromkeys(claim.outcome for claim in self.claims)
         meanings = (f"{str(word).capitalize()}: {word.meaning}" for word in outcomes)
         return (
-            _TOGETHER if are_several else _ALONE,
+            _EACH,
             *((_CHECKS,) if has_checks else ()),
             *meanings,
         )
@@ -96,25 +101,24 @@ class Overview:
 def overview(shown: Mapping[str, Sweep]) -> Overview:
     """Return the overview of the sweeps that the pages of the ablations show."""
     sweeps = dict(sorted((name, sweep.in_order) for name, sweep in shown.items()))
-    claimed = {n: (s.about, s.measured) for n, s in sweeps.items() if s.about.claim is not None}
-    together = judged_together(claimed) if claimed else {}
+    verdicts = {name: sweep.verdict for name, sweep in sweeps.items()}
+    judged = with_q_values({name: each for name, each in verdicts.items() if each is not None})
     return Overview(
-        entries=tuple(_entry(sweep, together.get(name)) for name, sweep in sweeps.items())
+        entries=tuple(_entry(sweep, judged.get(name)) for name, sweep in sweeps.items())
     )
 
 
-def _entry(sweep: Sweep, together: Verdict | None) -> OverviewEntry:
-    about, measured, alone = sweep.about, sweep.measured, sweep.verdict
+def _entry(sweep: Sweep, verdict: Verdict | None) -> OverviewEntry:
+    about, measured = sweep.about, sweep.measured
     best = best_in_words(about, primary(measured, about.tasks[0]))
     return OverviewEntry(
         ablation=about.ablation,
         link=f"{slug(about.ablation)}/index.html",
         question=about.question,
-        answer=answer_in_words(together) if together else best or why_no_verdict(about),
+        answer=answer_in_words(verdict) if verdict else best or why_no_verdict(about),
         scale=about.scale,
         measured=coverage_in_words(whole_coverage(about, measured), sweep.num_trials),
-        alone=alone,
-        together=together,
+        verdict=verdict,
         published=published_in_words(about),
-        stated=stated_in_words(about, alone),
+        stated=stated_in_words(about, verdict),
     )

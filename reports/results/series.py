@@ -64,6 +64,7 @@ class Series:
         resolution: For times and rates, the log ratio that the baseline showed against itself; see
             `resolution_of`.
         is_graph: Whether a time is that of a CUDA graph, beside which launches were timed.
+        num_examples: For the score of a whole task, the size of its test split if that is known.
         readings: Variant -> one reading per seed.
     """
 
@@ -76,6 +77,7 @@ class Series:
     environment_id: str = ""
     resolution: float = 0.0
     is_graph: bool = False
+    num_examples: int | None = None
     readings: _Readings
 
     @property
@@ -96,7 +98,9 @@ class Series:
     def mean(self, variant: str, confidence: float = CONFIDENCE) -> Estimate:
         """Return the mean over the seeds of a variant, with its interval."""
         values = tuple(self.values(variant).values())
-        return (share_interval if self.is_share else mean_interval)(values, confidence)
+        if self.is_share:
+            return share_interval(values, confidence, self.num_examples)
+        return mean_interval(values, confidence)
 
     def mean_difference(
         self, differences: Sequence[float], confidence: float = CONFIDENCE
@@ -193,7 +197,13 @@ def all_series(about: About, results: pd.DataFrame) -> tuple[Series, ...]:
             again.setdefault(place, []).append(reading)
     resolutions = {place: resolution_of(some) for place, some in again.items()}
     every = (series for key, by_variant in found.items() for series in _split(key, by_variant))
-    return _with_forms([_with_resolution(series, resolutions) for series in every])
+    known = (
+        replace(series, num_examples=about.num_test_examples.get(series.task))
+        if series.is_whole_score
+        else series
+        for series in every
+    )
+    return _with_forms([_with_resolution(series, resolutions) for series in known])
 
 
 def _with_forms(every: Sequence[Series]) -> tuple[Series, ...]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from scipy.special import expit, logit, stdtr, stdtrit
+from scipy.stats import binomtest
 
 CONFIDENCE = 0.95
 _SURE_DIGITS = 12
@@ -101,15 +102,27 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Es
     return Estimate(n=n, point=mean, low=mean - half, high=mean + half)
 
 
-def share_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
+def share_interval(
+    values: Sequence[float], confidence: float = CONFIDENCE, num_examples: int | None = None
+) -> Estimate:
     """Return mean and interval of numbers between 0 and 1; the interval stays between them, too.
 
     If Student's t interval leaves these bounds, it is computed for the log-odds of the mean, with
-    their error by the delta method, and transformed back, as is usual for shares in surveys. Equal
-    values at 0 or 1 have no spread, and an interval of zero width.
+    their error by the delta method, and transformed back, as is usual for shares in surveys.
+
+    Args:
+        values: The numbers, one for each seed.
+        confidence: The confidence of the interval.
+        num_examples: The number of examples that each is a share of. Equal numbers have no spread,
+            so their interval is Wilson's for a share of so many examples; if it is None, their
+            interval has no width.
     """
     plain = mean_interval(values, confidence)
     half, mean = plain.half_width, plain.point
+    if num_examples and len(values) > 1 and len(set(values)) == 1 and 0 <= values[0] <= 1:
+        test = binomtest(round(values[0] * num_examples), num_examples)
+        wilson = test.proportion_ci(confidence, method="wilson")
+        return replace(plain, point=values[0], low=float(wilson.low), high=float(wilson.high))
     if not half or mean is None or not 0 < mean < 1 or not all(0 <= x <= 1 for x in values):
         return plain
     if mean - half >= 0 and mean + half <= 1:

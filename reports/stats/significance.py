@@ -1,18 +1,15 @@
-"""Compute significance: the sign-flip test, Holm's correction for several claims, and power.
+"""Compute significance: the sign-flip test, corrections for several tests, and power.
 
 Sign flip: Fisher's exact test of randomisation (The Design of Experiments, 1935, section 21). It
 assumes no distribution, only that without a difference both signs are equally likely. Its cost is
 that n pairs cannot give a p below 2 / 2^n, so that five can never reach 0.05.
 
-Holm's step-down rule (Scandinavian Journal of Statistics 6, 1979): the clearest of m claims is
-judged at alpha / m; each claim that is found to differ leaves the family, and the next is judged at
-alpha over those that remain; the first claim that stays open ends the procedure. This
-implementation is stricter in one respect: a claim leaves the family only if its interval excludes
-zero. Holm's proof requires that claims that left cannot err any more; a claim that was found
-equivalent, or too small, may well have no difference, and keeps its share. Then, however the claims
-depend on each other, the probability that the interval of any claim without a difference excludes
-zero is at most alpha. docs/statistics.md has the argument, and the known results on errors of
-direction.
+Many claims: the q-value of a claim (Benjamini and Hochberg, J. R. Statist. Soc. B 57, 1995) is the
+least share of false findings, on average, among all claims with a p as small as its own or smaller.
+
+Many comparisons of two sweeps: Holm's step-down rule (Scandinavian Journal of Statistics 6, 1979)
+keeps the probability of any false finding below a level. The smallest of m p-values is multiplied
+by m, the next by m - 1, and so on; none of the products may be smaller than those before it.
 
 Power: the mean of n paired differences, whose true mean is d and whose standard deviation is s,
 over its standard error is noncentral t with n - 1 degrees of freedom around d sqrt(n) / s. If s is
@@ -31,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, nctdtr, nctdtrinc, ndtr, stdtrit
+from scipy.stats import false_discovery_control
 
 MOST_PAIRS = 40  # with more, the sums of half of the signs do not fit into memory
 _ROUNDING = 1e-12  # sums that differ by less, relative to the largest, are equal
@@ -107,48 +105,21 @@ def _signed_sums(differences: Sequence[float]) -> NDArray[np.float64]:
 ALPHA = 0.05
 
 
-@dataclass(frozen=True, kw_only=True)
-class SmallestLevels:
-    """The smallest levels at which a claim's interval is informative; 1 if there is none.
-
-    Attributes:
-        decides: The smallest level whose interval decides the claim.
-        excludes_zero: The smallest level whose interval excludes zero.
-    """
-
-    decides: float = 1.0
-    excludes_zero: float = 1.0
+def q_values(ps: Mapping[str, float]) -> dict[str, float]:
+    """Return the q-value of each claim, given its p."""
+    if not ps:
+        return {}
+    return dict(zip(ps, false_discovery_control([*ps.values()]).tolist(), strict=True))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Family:
-    """The claims that are judged together, from the view of one of them.
-
-    Attributes:
-        level: The level at which this one is judged; its interval is that of 1 - level.
-        num_claims: The number of claims in the family.
-        alpha: The level of the whole family.
-    """
-
-    level: float = ALPHA
-    num_claims: int = 1
-    alpha: float = ALPHA
-
-
-def holm(claims: Mapping[str, SmallestLevels], alpha: float = ALPHA) -> dict[str, Family]:
-    """Return the level at which each claim is judged, and the size of its family.
-
-    Claims after the first one that stays open are judged at its level.
-    """
-    num_remaining, is_open = len(claims), False
-    families: dict[str, Family] = {}
-    for name in sorted(claims, key=lambda name: (claims[name].decides, name)):
-        level = alpha / num_remaining
-        families[name] = Family(level=level, num_claims=len(claims), alpha=alpha)
-        is_open = is_open or claims[name].decides >= level
-        if not is_open and claims[name].excludes_zero < level:
-            num_remaining -= 1
-    return families
+def holm(ps: Mapping[str, float]) -> dict[str, float]:
+    """Return the p of each test, corrected for all of them."""
+    corrected: dict[str, float] = {}
+    largest = 0.0
+    for place, name in enumerate(sorted(ps, key=lambda name: ps[name])):
+        largest = max(largest, min(1.0, (len(ps) - place) * ps[name]))
+        corrected[name] = largest
+    return corrected
 
 
 POWER = 0.8

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from scipy.stats import false_discovery_control
 
-from bakeoff.reports.analysis.verdict import Verdict
+from bakeoff.reports.analysis.verdict import Verdict, with_q_values
 from bakeoff.reports.export.records import records
 from bakeoff.reports.pages.ablation import shown_sweep
 from bakeoff.reports.render import write_whole
@@ -142,15 +141,16 @@ def curves_of(held: Held) -> pd.DataFrame:
 def verdicts_of(held: Held) -> pd.DataFrame:
     """Return a row for each claim, with the verdict that its page shows.
 
-    `q` is the p-value of Benjamini and Hochberg over all tests in the table; checks have none.
+    `q` is the q-value among all claims in the table, as on an overview; checks have none.
     """
-    judged = [(out, sweep, sweep.in_order.verdict) for out, sweep in _each(held)]
-    rows = [_verdict_row(s.about, verdict) | {FOLDER: out} for out, s, verdict in judged if verdict]
+    every = [(out, sweep, sweep.in_order.verdict) for out, sweep in _each(held)]
+    claims = [(out, sweep.about, found) for out, sweep, found in every if found]
+    judged = with_q_values({str(index): found for index, (_, _, found) in enumerate(claims)})
+    rows = [
+        _verdict_row(about, verdict) | {FOLDER: out}
+        for (out, about, _), verdict in zip(claims, judged.values(), strict=True)
+    ]
     frame = pd.DataFrame(rows, columns=[*VERDICT_TYPES, FOLDER])
-    tested = frame["p"].notna() & ~frame["is_check"].astype(bool)
-    if tested.any():
-        p = frame.loc[tested, "p"].astype(float).to_numpy()
-        frame.loc[tested, "q"] = false_discovery_control(p)
     return frame.astype({**VERDICT_TYPES, FOLDER: "str"})
 
 
@@ -272,7 +272,7 @@ def _verdict_row(about: About, judged: Verdict) -> dict[str, Any]:
         "unit": _RATIO if judged.is_ratio else unit,
         "num_pairs": found.n,
         "p": judged.p,
-        "q": None,
+        "q": judged.q,
         "verdict": str(judged.outcome),
         "is_check": judged.is_check,
         "is_exploratory": judged.is_exploratory,

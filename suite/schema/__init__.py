@@ -252,8 +252,7 @@ class ClaimSpec:
     Attributes:
         at: The coordinate of a sweep, or empty.
         published: The source's figure in a few words, or empty.
-        is_check: True if the claim holds by construction. A check is tested on its own, without a
-            correction for multiple tests.
+        is_check: True if the claim holds by construction. A check has no q-value.
     """
 
     statement: str

@@ -155,22 +155,22 @@ def _axis_value(name: str, value: object) -> AxisValue:
 
 
 class Claim(FrozenSpec):
-    """The claim that an ablation tests: on `metric`, variant `a` is better than variant `b`.
+    """The claim that an ablation tests: on `metric`, `a` is better than `b` by at least `by`.
 
     Attributes:
         statement: The claim in words.
         metric: Name of a metric that the ablation measures.
         a: Label of the variant that is claimed to be better, for example ``heads=8``.
         b: Label of the other variant.
-        by: Smallest difference that matters, in the metric's unit.
+        by: Claimed size, in the metric's unit: `a` is better by at least this much. A smaller
+            difference does not matter; 0 claims the direction only.
         source: Paper and table that the claim comes from.
         published: The published figures in a few words, for example ``24.9 against 25.8 BLEU``.
         task: The task on which the claim is tested, if several tasks of the ablation have that
             metric; ``mixer_alone`` for metrics of the mixers alone.
         at: The coordinate of a sweep of the mixers alone, for example ``length=4096``.
         is_check: Whether the claim holds by construction, as for memory sizes and operation counts.
-            A check is tested on its own, and does not add to the correction for multiple tests of
-            other claims.
+            A check has no q-value, and does not change those of other claims.
     """
 
     statement: Text

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict, judged_together, verdict
+from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict, verdict
 from bakeoff.reports.results.frame import results_frame
 from bakeoff.reports.results.series import Series, all_series, compared, without_controls
 from bakeoff.reports.tables.comparison import comparison_table
@@ -97,12 +97,30 @@ def test_a_baseline_below_the_best_floor_is_not() -> None:
     found = judged(BETTER, GOOD, {"unigram": 4.5, "five-gram": 2.3})
     assert found.outcome is ClaimOutcome.NOT_TESTED
     assert found.sentence == (
-        "A beats B: not tested, indicative; no verdict at this scale, since the baseline has not "
-        "learnt t: its bits is 2.50 bit (99 % interval [2.39, 2.61]), and the floor five-gram has "
-        "2.30."
+        "A beats B: not tested, indicative; a is better than b by 0.3000 bit (95 % interval "
+        "0.3000 to 0.3000, 3 paired seeds); this does not show which is better once the "
+        "task is learnt, since the baseline has not learnt t: its bits is 2.50 bit (99 % interval "
+        "[2.39, 2.61]), and the floor five-gram has 2.30; more steps or an easier task may change "
+        'this, and probes=["validation"] without floors compares how fast the models learn.'
     )
+    assert found.advantage.point == pytest.approx(0.3)
+    assert found.p is None
     assert found.smallest_effect is None
     assert found.sign_flip is None
+
+
+def test_equal_scores_below_the_floor_show_no_interval() -> None:
+    found = judged([0.5] * 3, [0.5] * 3, {"majority": 0.6}, spec=SHARE)
+    assert found.outcome is ClaimOutcome.NOT_TESTED
+    assert found.finding.startswith("both gave 0.5000 with each of 3 seeds; ")
+    assert (found.advantage.point, found.advantage.low) == (0.0, None)
+
+
+def test_diverged_seeds_below_the_floor_are_told() -> None:
+    found = judged([2.2, 2.2, None, 2.2], [*GOOD, 2.5], {"five-gram": 2.3})
+    assert found.outcome is ClaimOutcome.NOT_TESTED
+    assert found.finding.startswith("seeds diverged, a in 1 of 4 and b in 0 of 4; ")
+    assert found.advantage.point is None
 
 
 def test_a_page_whose_floors_stand_beside_the_scores_says_the_same() -> None:
@@ -142,7 +160,7 @@ def test_one_side_of_the_claim_must_have_learnt_too() -> None:
 def test_a_baseline_without_a_score_has_not_learnt() -> None:
     said, series = measured(BETTER, GOOD, {"trigram": 2.7}, others={"c": [None] * 3})
     found = verdict(replace(said, baseline="c"), series)
-    assert found.finding.endswith("t: none of its seeds has a score, and the floor trigram has 2.7")
+    assert "t: none of its seeds has a score, and the floor trigram has 2.7; " in found.finding
 
 
 def test_a_baseline_of_another_task_is_not_asked() -> None:
@@ -154,7 +172,10 @@ def test_a_baseline_of_another_task_is_not_asked() -> None:
 def test_floors_that_could_not_be_computed_open_no_gate() -> None:
     found = judged(BETTER, GOOD, {"trigram": None})
     assert found.outcome is ClaimOutcome.NOT_TESTED
-    assert found.finding == "no verdict at this scale, since no floor of t could be computed"
+    assert found.finding.endswith(
+        "; this does not show which is better once the task is learnt, since no floor of t could "
+        "be computed, so nothing shows what they have learnt"
+    )
 
 
 def test_a_floor_that_was_left_out_is_named() -> None:
@@ -213,13 +234,6 @@ def test_a_task_without_floors_has_no_gate_and_says_so() -> None:
     assert found.details[-1].startswith("No floor of t is known, so nothing shows")
 
 
-def test_an_untested_claim_counts_among_others() -> None:
-    tested = measured(BETTER, GOOD, {"trigram": 2.7})
-    found = judged_together({"x": measured(BETTER, GOOD, {"five-gram": 2.3}), "y": tested})
-    assert found["x"].outcome is ClaimOutcome.NOT_TESTED
-    assert (found["y"].num_claims, found["y"].level) == (2, 0.025)
-
-
 @pytest.mark.parametrize(
     ("floor", "note"),
     [
@@ -237,13 +251,10 @@ def test_a_table_says_where_its_baseline_is_below_the_floor(floor: float, note: 
     assert [each for each in footnotes if "does not beat" in each] == [note] * bool(note)
 
 
-def test_a_check_is_judged_alone_and_makes_no_other_claim_wait() -> None:
+def test_a_check_says_that_it_is_one() -> None:
     about, series = measured(BETTER, GOOD, {})
     claim = about.claim
     assert claim is not None
-    check = replace(about, claim=replace(claim, is_check=True))
-    found = judged_together({"x": (check, series), "y": (about, series), "z": (about, series)})
-    assert {name: each.num_claims for name, each in found.items()} == {"x": 1, "y": 2, "z": 2}
-    assert found["x"].level == 0.05
-    assert found["x"].kind == "supported, a check"
-    assert found["y"].kind == "supported, indicative"
+    check = verdict(replace(about, claim=replace(claim, is_check=True)), series)
+    assert check is not None
+    assert check.kind == "supported, a check"

@@ -1,4 +1,4 @@
-"""Test verdicts: each rule at its limits, and claims judged together by Holm's method."""
+"""Test verdicts: each rule at its limits, and the q-values of several claims."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bakeoff.reports.analysis.claim_data import evidence, smallest_levels
-from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict, judge, judged_together, verdict
+from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict, judge, verdict, with_q_values
 from bakeoff.reports.results.frame import results_frame
 from bakeoff.reports.results.series import all_series
-from bakeoff.reports.stats.intervals import Estimate, mean_interval, smallest_level
+from bakeoff.reports.stats.intervals import Estimate, smallest_level
 from bakeoff.reports.stats.significance import smallest_effect
 from bakeoff.suite.schema import ClaimSpec, Provenance, Registration
 from tests.reports import conftest as synthetic
@@ -30,6 +29,7 @@ from tests.reports.simulated import series as made_series
         (0.01, 0.02, 0.03, 0.02, ClaimOutcome.SUPPORTED),  # exactly the claimed size
         (0.00, 0.03, 0.06, 0.02, ClaimOutcome.INCONCLUSIVE),  # zero is not above zero
         (0.01, 0.019, 0.03, 0.02, ClaimOutcome.SUPPORTED),  # better, perhaps by less than claimed
+        (0.01, 0.015, 0.02, 0.02, ClaimOutcome.SUPPORTED),  # the claimed size is not excluded
         (-0.01, 0.03, 0.07, 0.02, ClaimOutcome.INCONCLUSIVE),
         (-0.05, -0.03, -0.01, 0.02, ClaimOutcome.REFUTED),
         # small, and certainly in the wrong direction
@@ -37,7 +37,7 @@ from tests.reports.simulated import series as made_series
         # certainly less than claimed, perhaps worse
         (-0.03, -0.01, 0.01, 0.02, ClaimOutcome.REFUTED),
         (-0.01, 0.0, 0.01, 0.02, ClaimOutcome.EQUIVALENT),
-        (0.005, 0.01, 0.015, 0.02, ClaimOutcome.SUPPORTED),  # certainly better, certainly by less
+        (0.005, 0.01, 0.015, 0.02, ClaimOutcome.SMALLER),  # certainly better, certainly by less
         (-0.005, 0.005, 0.015, 0.02, ClaimOutcome.EQUIVALENT),
         (-0.02, 0.0, 0.01, 0.02, ClaimOutcome.REFUTED),  # touches the margin, so it is not inside
         (0.01, 0.02, 0.03, 0.0, ClaimOutcome.SUPPORTED),
@@ -100,9 +100,39 @@ def test_lower_is_better_and_the_sentence_says_it_all() -> None:
     assert answer.outcome is ClaimOutcome.SUPPORTED
     assert answer.sentence == (
         "A beats B: supported, indicative; a is better than b by 0.0310 bit "
-        "(95 % interval 0.0285 to 0.0335, 3 paired seeds); the claimed size of 0.02 bit is below "
-        "the interval."
+        "(95 % interval 0.0285 to 0.0335, 3 paired seeds), at least the 0.02 bit claimed."
     )
+
+
+@pytest.mark.parametrize(
+    ("gains", "by", "kind", "end"),
+    [
+        ([0.10, 0.11, 0.12], 0.05, "supported", "), at least the 0.05 bit claimed."),
+        ([0.10, 0.11, 0.12], 0.12, "supported", "); the interval contains the 0.12 bit claimed."),
+        ([0.10, 0.11, 0.12], 0.9, "smaller than claimed", "), less than the 0.9 bit claimed."),
+        ([0.10, 0.11, 0.12], 0.0, "supported", "3 paired seeds)."),
+        (
+            [-0.1, 0.01, 0.10],
+            0.9,
+            "equivalent",
+            "); either way it is less than the 0.9 bit claimed.",
+        ),
+        ([-0.1, -0.3, 0.1], 0.4, "refuted", "), less than the 0.4 bit claimed."),
+        ([-0.1, -0.11, -0.12], 0.4, "refuted", "3 paired seeds)."),
+        (
+            [0.1, -0.3, 0.3],
+            0.2,
+            "inconclusive",
+            "); the interval contains both 0 and the 0.2 bit claimed.",
+        ),
+    ],
+)
+def test_the_sentence_compares_the_interval_with_the_claimed_size(
+    gains: list[float], by: float, kind: str, end: str
+) -> None:
+    answer = _found([1.0 + gain for gain in gains], [1.0] * 3, by=by)
+    assert answer.outcome == kind
+    assert answer.sentence.endswith(end)
 
 
 def test_equal_to_the_last_bit_is_identical_and_not_merely_equivalent() -> None:
@@ -450,59 +480,28 @@ def _case(differences: list[float], by: float = 0.0) -> Case:
     return said, [made_series([1 + d for d in differences], [1.0] * len(differences))]
 
 
-def test_a_claim_alone_is_judged_as_on_its_page() -> None:
-    case = _case([0.1, 0.2, 0.15])
-    alone = verdict(*case)
-    assert judged_together({"x": case}) == {"x": alone}
+def test_no_other_claim_moves_a_verdict() -> None:
+    alone = known(verdict(*_case([0.1, 0.2, 0.15])))  # p = 0.037
+    others = {f"open {k}": known(verdict(*_case([0.1, -0.2, 0.1]))) for k in range(3)}
+    judged = with_q_values({"clear": alone, **others})
+    assert list(judged) == ["clear", *others]
+    assert replace(judged["clear"], q=None) == alone
+    assert judged["clear"].q == pytest.approx(4 * known(alone.p))
+    assert {each.q for each in others.values()} == {None}
+    assert with_q_values({"clear": alone})["clear"].q == alone.p
+    assert with_q_values({}) == {}
 
 
-def test_what_is_clear_alone_may_be_open_among_others() -> None:
-    clear = _case([0.1, 0.2, 0.15])  # p = 0.037
-    alone = known(verdict(*clear))
-    assert alone.outcome is ClaimOutcome.SUPPORTED
-    cases = {f"open {k}": _case([0.1, -0.2, 0.1]) for k in range(3)}
-    together = judged_together({"clear": clear} | cases)["clear"]
-    assert together.outcome is ClaimOutcome.INCONCLUSIVE
-    assert together.level == 0.05 / 4
-    assert together.num_claims == 4
-    assert "98.75 % interval" in together.finding
-    assert any("1.25 % level" in text and "4 claims" in text for text in together.details)
-
-
-def test_the_clearest_leaves_more_for_the_next() -> None:
-    cases = {
-        "second": _case([0.1, 0.2, 0.15]),
-        "first": _case([0.1, 0.1002, 0.1001]),
+def test_checks_and_what_was_not_tested_have_no_q_value() -> None:
+    clear, check = (known(verdict(*_case([0.1, 0.2, 0.15]))) for _ in range(2))
+    lost = known(verdict(made_about(3, 0.0), [made_series([1.0, 2.0], [1.0, 2.0])]))
+    assert lost.outcome is ClaimOutcome.INVALID
+    found = with_q_values({"x": clear, "check": replace(check, is_check=True), "lost": lost})
+    assert {name: each.q for name, each in found.items()} == {
+        "x": clear.p,
+        "check": None,
+        "lost": None,
     }
-    together = judged_together(cases)
-    assert list(together) == ["second", "first"]
-    assert [together[name].level for name in together] == [0.05, 0.025]
-    assert {each.outcome for each in together.values()} == {ClaimOutcome.SUPPORTED}
-
-
-def test_lost_claims_count_and_those_that_claim_nothing_do_not() -> None:
-    silent = (synthetic.about(claim=None), [])
-    lost = (made_about(3, 0.0), [made_series([1.0, 2.0], [1.0, 2.0])])
-    together = judged_together({"silent": silent, "lost": lost, "open": _case([0.1, -0.2, 0.1])})
-    assert list(together) == ["lost", "open"]
-    assert together["lost"].outcome is ClaimOutcome.INVALID
-    assert together["open"].level == 0.025
-
-
-@pytest.mark.parametrize("by", [0.0, 0.5, 1.0, 3.0])
-def test_the_smallest_level_is_where_the_rule_comes_to_decide(by: float) -> None:
-    """Compare the closed form with the rule itself on both sides of the level."""
-    open_words = {ClaimOutcome.INCONCLUSIVE, ClaimOutcome.UNDERPOWERED}
-    for number in range(60):
-        values = np.random.default_rng(number).normal(0.8, 1, 3 + number % 5).tolist()
-        found = known(evidence(*_case(values, by)))
-        level = smallest_levels(found).decides
-        above, below = (
-            judge(mean_interval(values, 1 - min(1.0, level * factor)), by)
-            for factor in (1.001, 0.999)
-        )
-        assert above not in open_words or level > 0.999
-        assert below in open_words
 
 
 def test_the_smallest_level_against_zero_is_the_p_of_the_t_test() -> None:

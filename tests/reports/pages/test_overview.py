@@ -26,6 +26,7 @@ NUM_OVERVIEWS, NUM_CLAIMS = 8, 8
 STATEMENT = "the first beats the second"
 ANSWERS = {
     "supported": "The first beats the second.",
+    "smaller than claimed": "The first beats the second, but by less than claimed.",
     "refuted": f"The results contradict the claim that {STATEMENT}.",
     "equivalent": (
         f"The difference is too small to matter, which contradicts the claim that {STATEMENT}."
@@ -34,22 +35,18 @@ ANSWERS = {
     "underpowered": f"There are too few seeds to tell whether {STATEMENT}.",
     "not tested": f"The models of this scale cannot show whether {STATEMENT}.",
 }
+_BETTER = ("supported", "smaller than claimed")
 _NUMBER = r"([+−]?[0-9.]+)"
 _INTERVAL = re.compile(rf"([0-9.]+) % interval {_NUMBER} to {_NUMBER}")
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A claim as one place shows it: the text of its badge and the words next to it.
-
-    Attributes:
-        said: The text of the verdict alone, on the overview.
-    """
+    """A claim as one place shows it: the text of its badge and the words next to it."""
 
     badge: str
     answer: str
     finding: str
-    said: str = ""
 
 
 def _sweep(rng: random.Random, name: str) -> Sweep:
@@ -62,7 +59,7 @@ def _sweep(rng: random.Random, name: str) -> Sweep:
         metric="score",
         a="v=1",
         b="v=2",
-        by=rng.choice((0.0, 0.05, 0.2)),
+        by=rng.choice((0.0, 0.05, 0.2, 0.5)),
         source="",
         task="t",
         is_check=rng.random() < 0.2,
@@ -108,16 +105,15 @@ def _on_overview(html: str) -> Iterator[Shown]:
         assert badge
         colour, kind, answer, finding = badge.groups()
         assert colour == edge == kind.partition(",")[0]
-        said = re.search('<p class="soft">([^<]*)', card)
-        yield Shown(kind, answer, unescape(finding), said[1] if said else "")
+        yield Shown(kind, answer, unescape(finding))
 
 
 def _in_markdown(text: str) -> Iterator[Shown]:
     for kind, rest in re.findall(r"^\*\*([A-Z][^*]*)\.\*\* (.*)$", text, flags=re.MULTILINE):
         answer, _, finding = rest.partition(" Measured: ")
-        finding, judged, said = finding.replace("\\", "").partition(" Verdict of this claim alone")
+        finding = finding.replace("\\", "")
         kind = kind[0].lower() + kind[1:]
-        yield Shown(kind, answer, f"Measured: {finding}", f"{judged}{said}".strip())
+        yield Shown(kind, answer, f"Measured: {finding}")
 
 
 def _on_page(sweep: Sweep) -> Shown:
@@ -146,27 +142,30 @@ def _ends(shown: Shown) -> tuple[float, float, float] | None:
     return level, ends[0], ends[1]
 
 
-def _check(shown: Shown, claim: ClaimSpec, level: float) -> str:
+def _check(shown: Shown, claim: ClaimSpec) -> str:
     """Check word, sentence and interval against each other, and return the word."""
     word, *rest = shown.badge.split(", ")
     assert ("a check" in rest) == claim.is_check
     assert shown.answer == ANSWERS[word]
     ends = _ends(shown)
-    if word in ("not tested", "underpowered"):
-        assert word == "underpowered" or ends is None
-        assert "has not learnt t" in shown.finding or word == "underpowered"
+    if word == "underpowered":
+        return word
+    if word == "not tested":  # the difference is shown all the same
+        assert ends
+        assert "has not learnt t" in shown.finding
         return word
     assert ends
     at, low, high = ends
-    assert at == pytest.approx(level, abs=0.005)
+    assert at == 95.0
     holds = {
-        "supported": low >= 0,
+        "supported": low >= 0 and high >= claim.by,
+        "smaller than claimed": low >= 0 and high <= claim.by,
         "refuted": low <= 0 and (high <= 0 or high <= claim.by),
         "equivalent": -claim.by <= low and high <= claim.by,
         "inconclusive": low <= 0 and high >= claim.by,
     }
     assert holds[word], shown
-    assert ("is better than" in shown.finding) == (word == "supported" and low > 0) or low == 0
+    assert ("is better than" in shown.finding) == (word in _BETTER and low > 0) or low == 0
     return word
 
 
@@ -191,24 +190,13 @@ def test_everywhere_a_claim_has_the_word_badge_sentence_and_interval_of_one_verd
         for entry, card in zip(made.entries, cards, strict=True):
             claim = sweeps[entry.ablation].about.claim
             assert claim
-            assert entry.together
-            assert entry.alone
-            assert card.badge == entry.together.kind
-            word = _check(card, claim, 100 * (1 - entry.together.level))
-            alone = _on_page(sweeps[entry.ablation])
-            _check(alone, claim, 95.0)
-            assert alone.badge == entry.alone.kind
-            differs = entry.together.outcome != entry.alone.outcome
-            said = (
-                f"Verdict of this claim alone, as on its own page: {alone.badge}."
-                if differs
-                else ""
-            )
-            assert card.said == said
-            seen["differs"] += differs
+            assert entry.verdict
+            assert card.badge == entry.verdict.kind
+            word = _check(card, claim)
+            assert _on_page(sweeps[entry.ablation]) == card
             seen[word] += 1
             seen["a check"] += claim.is_check
-    assert {*ANSWERS, "a check", "differs"} == {word for word, num in seen.items() if num}
+    assert {*ANSWERS, "a check"} == {word for word, num in seen.items() if num}
 
 
 def test_every_outcome_has_a_sentence() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bakeoff.reports.results.series import Series, is_share
@@ -53,3 +55,10 @@ def test_a_mean_of_shares_is_a_share(metric: str) -> None:
 def test_other_means_are_left_alone(metric: str, unit: str) -> None:
     assert not is_share(metric, unit)
     assert series(metric, unit).mean("a") == mean_interval(NEAR_ONE)
+
+
+def test_equal_shares_of_a_whole_task_have_the_error_of_its_test_split() -> None:
+    equal = replace(series("accuracy", "1"), readings={"a": readings((1.0, 1.0, 1.0))})
+    assert (equal.mean("a").low, equal.mean("a").high) == (1.0, 1.0)  # the size is not known
+    found = replace(equal, num_examples=2_000).mean("a")
+    assert (found.low, found.high) == pytest.approx((0.99808, 1.0), abs=1e-5)

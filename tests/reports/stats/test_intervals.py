@@ -49,6 +49,33 @@ def test_other_intervals_are_those_of_student(values: tuple[float, ...]) -> None
     assert share_interval(values) == mean_interval(values)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.004, 0.5, 1.0])
+def test_equal_shares_have_the_error_of_a_finite_test_split(share: float) -> None:
+    found = share_interval([share] * 3, num_examples=1000)
+    assert found.point == share
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 <= found.low <= share <= found.high <= 1
+    # Wilson's interval is centred at a share of z^2 more examples, half of them right.
+    squared = 1.959964**2
+    assert (found.low + found.high) / 2 == pytest.approx(
+        (1000 * share + squared / 2) / (1000 + squared)
+    )
+    assert share_interval([share], num_examples=1000).low is None
+    assert share_interval([share, 0.3], num_examples=1000) == share_interval([share, 0.3])
+
+
+@pytest.mark.parametrize(
+    ("truth", "num_examples"), [(0.5, 200), (0.9, 500), (0.99, 2_000), (0.999, 10_000)]
+)
+def test_intervals_of_equal_shares_hold_the_truth(truth: float, num_examples: int) -> None:
+    """Let all seeds end at the same model, and draw the test split."""
+    rights = np.random.default_rng(5).binomial(num_examples, truth, size=4_000)
+    share_of = {int(k): share_interval([k / num_examples] * 3, 0.95, num_examples) for k in rights}
+    held = np.mean([_holds(share_of[int(k)], truth) for k in rights])
+    assert 0.93 < held < 0.98
+
+
 @pytest.mark.statistics
 @pytest.mark.parametrize("num_seeds", [3, 5, 8])
 @pytest.mark.parametrize(

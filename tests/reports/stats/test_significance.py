@@ -13,12 +13,11 @@ from bakeoff.reports.stats.intervals import mean_interval
 from bakeoff.reports.stats.significance import (
     MOST_PAIRS,
     MOST_SEEDS,
-    Family,
-    SmallestLevels,
     holm,
     num_pairs_needed,
     num_seeds_to_settle,
     power,
+    q_values,
     sign_flip,
     smallest_effect,
 )
@@ -75,41 +74,19 @@ def test_under_the_null_it_errs_no_more_than_it_says() -> None:
     assert wrong <= 0.05 + 3.5 * math.sqrt(0.05 * 0.95 / 1500)
 
 
-def _levels(**claims: tuple[float, float]) -> dict[str, float]:
-    families = holm({k: SmallestLevels(decides=d, excludes_zero=z) for k, (d, z) in claims.items()})
-    return {name: family.level for name, family in families.items()}
-
-
-def test_one_claim_has_the_whole_level() -> None:
-    assert holm({"x": SmallestLevels(decides=0.01)}) == {"x": Family()}
+def test_holm_multiplies_by_the_number_of_tests_that_are_left() -> None:
+    found = holm({"d": 0.03, "a": 0.001, "c": 0.02, "b": 0.013})
+    assert found == pytest.approx({"a": 0.004, "b": 0.039, "c": 0.04, "d": 0.04})
+    assert holm({"x": 0.4, "y": 0.9}) == pytest.approx({"x": 0.8, "y": 0.9})
     assert holm({}) == {}
 
 
-def test_each_that_differs_leaves_more_for_the_next() -> None:
-    # 0.05/4, 0.05/3, 0.05/2, 0.05
-    levels = _levels(d=(0.03, 0.03), a=(0.001, 0.001), c=(0.02, 0.02), b=(0.013, 0.013))
-    assert levels == pytest.approx({"a": 0.05 / 4, "b": 0.05 / 3, "c": 0.05 / 2, "d": 0.05})
-
-
-def test_the_first_that_stays_open_ends_it() -> None:
-    levels = _levels(a=(0.001, 0.001), b=(0.03, 0.03), c=(0.04, 0.04))
-    assert levels == pytest.approx({"a": 0.05 / 3, "b": 0.05 / 2, "c": 0.05 / 2})
-
-
-def test_exactly_at_the_level_is_not_below_it() -> None:
-    assert _levels(a=(0.025, 0.025), b=(0.03, 0.03)) == {"a": 0.025, "b": 0.025}
-
-
-def test_a_claim_of_no_difference_keeps_its_share() -> None:
-    """Use a claim that is equivalent at any level, with zero well inside its interval."""
-    assert _levels(a=(1e-9, 0.8), b=(0.02, 0.02)) == {"a": 0.025, "b": 0.025}
-    assert _levels(a=(1e-9, 1e-9), b=(0.02, 0.02)) == {"a": 0.025, "b": 0.05}
-
-
-def test_what_cannot_be_judged_counts_too() -> None:
-    levels = _levels(lost=(1.0, 1.0), b=(0.02, 0.02))
-    assert levels == {"b": 0.025, "lost": 0.05}
-    assert holm({"x": SmallestLevels(), "y": SmallestLevels()})["x"].num_claims == 2
+def test_q_values_are_those_of_benjamini_and_hochberg() -> None:
+    """Compare with the rule by hand: p times m over its rank, and never above a larger one's."""
+    found = q_values({"d": 0.04, "a": 0.001, "c": 0.03, "b": 0.029})
+    assert found == pytest.approx({"a": 0.004, "b": 0.04, "c": 0.04, "d": 0.04})
+    assert q_values({"x": 0.2}) == {"x": 0.2}
+    assert q_values({}) == {}
 
 
 @pytest.mark.parametrize(("n", "effect", "alpha"), [(3, 2.0, 0.05), (10, 0.5, 0.05), (5, 1, 0.01)])
