@@ -414,7 +414,7 @@ def exercise(trial: Trial, model: Architecture, teacher: Architecture | None = N
         training=trial.settled_training,
         batch=trial.batch,
         seed=trial.seed,
-        flops_per_step=_flops_per_step(trial, model.spec, teacher.spec if teacher else None),
+        flops_per_step=flops_per_step(trial, model.spec, teacher.spec if teacher else None),
     )
 
 
@@ -445,7 +445,7 @@ def has_formula(spec: ModelSpec) -> bool:
     return kind.has_flops_formula() and all(mixer.has_flops_formula() for mixer in mixers)
 
 
-def _flops_per_step(trial: Trial, model: ModelSpec, teacher: ModelSpec | None) -> float | None:
+def flops_per_step(trial: Trial, model: ModelSpec, teacher: ModelSpec | None) -> float | None:
     """Return the mean FLOPs of a step, with the forward passes of a teacher and of sampling.
 
     It is None if a user's own model has no formula: counting would run its code once more, with all
