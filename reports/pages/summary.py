@@ -22,7 +22,7 @@ _SCALES = {
     "paper": "the scale of a paper, for a cluster",
 }
 _HASH_DIGITS = 12
-_BUDGETS = {  # of a variant, by `bakeoff.Scale.equal`
+_BUDGETS = {  # `bakeoff.Scale.equal` -> what a variant then does
     "flops": "trains for as many FLOPs as the baseline",
     "tokens": "trains on as many tokens as the baseline",
     "parameters": "has as many parameters as the baseline",

@@ -37,8 +37,8 @@ from bakeoff.suite.training.engines.engine import num_trained
 TOLERANCE = 0.01
 _RATIO, _WIDTH = "feed_forward_ratio", "dim"
 _LEAST_RATIO, _MOST_RATIO = 0.5, 64
-_PARTS = 64  # of the ratio's unit, where an architecture has no single width
-_MOST_WIDTHS = 64  # are tried
+_PARTS = 64  # parts of a ratio of 1, where an architecture has no single width
+_MOST_WIDTHS = 64  # that are tried
 _Changed = Callable[[Mapping[str, Knob]], Trial]
 
 
