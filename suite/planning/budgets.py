@@ -18,12 +18,13 @@ a training is too short for that, the nearest number of steps is taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 
 from bakeoff.models import ModelSpec, build_shapes
 from bakeoff.models.model_spec import Knob
+from bakeoff.suite.errors import words_of
 from bakeoff.suite.planning.knobs import Impossible, knob_names, load_architecture
 from bakeoff.suite.planning.loader import tried
 from bakeoff.suite.planning.own_modules import own_versions
@@ -48,7 +49,7 @@ class Spending:
 
     Attributes:
         num_steps: Training steps.
-        training_flops: FLOPs of all steps, or None if a user's own model has no formula.
+        training_flops: FLOPs of all steps, or None if those of a user's own model are not known.
         num_parameters: Trained parameters of the model.
     """
 
@@ -59,10 +60,12 @@ class Spending:
 
 def spending_of(trial: Trial) -> Spending:
     """Return the cost of the training of a trial with one model."""
-    steps, per_step = _training(trial).steps, _flops_of_a_step(trial)
+    steps, flops = _training(trial).steps, None
+    with suppress(Impossible):
+        flops = steps * _flops_of_a_step(trial)
     return Spending(
         num_steps=steps,
-        training_flops=None if per_step is None else steps * per_step,
+        training_flops=flops,
         num_parameters=_size(trial),
     )
 
@@ -129,18 +132,23 @@ def _training(trial: Trial) -> Training:
 def _amount_per_step(equal: str, trial: Trial) -> float:
     if equal == "tokens":
         return trial.batch * trial.length
-    if (flops := _flops_of_a_step(trial)) is None:
-        raise Impossible(
-            f"equal='flops' needs a method flops of {trial.subjects[0].architecture} and of its "
-            "mixers"
-        )
-    return flops
+    return _flops_of_a_step(trial)
 
 
-def _flops_of_a_step(trial: Trial) -> float | None:
+def _flops_of_a_step(trial: Trial) -> float:
+    """Return the FLOPs by formula; those of a user's own model without one are counted.
+
+    Raises:
+        Impossible: If a user's own model runs an operation of unknown cost.
+    """
     model, teacher = trial.subjects[0], trial.teacher.subjects[0] if trial.teacher else None
-    with tried() if model.is_own or (teacher and teacher.is_own) else nullcontext():
-        return flops_per_step(trial, model, teacher)
+    if not (model.is_own or (teacher and teacher.is_own)):
+        return flops_per_step(trial, model, teacher, is_counted=True) or 0.0
+    try:
+        with tried():
+            return flops_per_step(trial, model, teacher, is_counted=True) or 0.0
+    except Exception as error:  # a user's code may raise anything
+        raise Impossible(f"its FLOPs cannot be counted: {words_of(error)}") from None
 
 
 # Widths

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -206,3 +207,43 @@ def test_spending_is_that_of_forward_and_backward() -> None:
     assert said.num_steps == 1_000
     assert said.num_parameters == _size(trial)
     assert said.training_flops == pytest.approx(3 * _flops(trial))
+
+
+MINE = '''
+import torch
+from torch import nn
+from bakeoff.models import Mixer
+
+class Counted(Mixer):
+    """A gate of each token."""
+
+    supports_causal = True
+
+    def make_parameters(self, config):
+        self.gate = nn.Linear(self.dim, self.dim)
+
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        return x * self.gate(x).sigmoid()
+
+class Uncounted(Counted):
+    """A gate, and an operation of unknown cost."""
+
+    def forward(self, x, mask=None, context=None, context_mask=None):
+        return torch.linalg.matrix_exp(torch.diag_embed(x)).diagonal(dim1=-2, dim2=-1)
+'''
+
+
+def test_flops_of_own_mixers_without_a_formula_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_gates.py").write_text(MINE)
+    monkeypatch.syspath_prepend(tmp_path)
+    mixers = ["attention", "own_gates:Counted", "own_gates:Uncounted"]
+    found = _planned([vary("mixer", mixers)], equal="flops", dim=32)
+    of_attention, of_mine = _trainings(found).values()
+    # Of 12 d^2 parameters and the scores, attention alone has 4 d^2 and the scores, a gate has d^2.
+    assert _steps(of_mine) > 1.2 * _steps(of_attention)
+    assert _flops(of_mine) == within(_flops(of_attention))
+    (reason,) = {*_reasons(found).values()}
+    assert reason.startswith("its FLOPs cannot be counted: ")
+    assert "matrix_exp" in reason
