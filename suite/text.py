@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shlex
@@ -19,6 +20,7 @@ IN_FILE = "::"  # between a file and the name of one of its ablations
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([smh]?)")
 _PRICE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([^\W\d_]{1,12}|[$€£¥]|)")
 _SECONDS_PER_UNIT = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")
 _USER_INFO = re.compile(r"(?<=://)[^/\s?#'\"]+@")
 _SECRET_FIELD = re.compile(r"(?i)\b((?:password|passwd|token|secret|api_?key)=)[^&\s'\"]+")
 
@@ -124,6 +126,12 @@ def energy_in_words(joules: float) -> str:
     units = ((3.6e5, 3.6e6, "kWh"), (1e3, 1e3, "kJ"), (0.0, 1.0, "J"))
     worth, unit = next((worth, unit) for least, worth, unit in units if joules >= least)
     return f"{joules / worth:.3g} {unit}"
+
+
+def flops_in_words(flops: float) -> str:
+    """Format a number of floating-point operations, for example ``2.209 TFLOP``."""
+    power = min(len(_PREFIXES) - 1, int(math.log10(max(1.0, flops)) // 3))
+    return f"{flops / 1000**power:.4g} {_PREFIXES[power]}FLOP"
 
 
 def in_money(amount: float, currency: str) -> str:

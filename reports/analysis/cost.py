@@ -31,10 +31,12 @@ class StepTimes:
     """The time of a training step, in one environment.
 
     Attributes:
-        environment_id: The environment of the measurements.
+        task: The task of the measurements.
+        environment_id: Their environment.
         seconds: Variant -> median over processes.
     """
 
+    task: str
     environment_id: str
     seconds: Mapping[str, float]
 
@@ -115,19 +117,44 @@ def step_times(measured: Sequence[Series], task: str) -> StepTimes | None:
         return None
     found = {variant: _median(timed, variant) for variant in timed.readings}
     seconds = {variant: one for variant, one in found.items() if one}
-    return StepTimes(environment_id=timed.environment_id, seconds=seconds) if seconds else None
+    if not seconds:
+        return None
+    return StepTimes(task=task, environment_id=timed.environment_id, seconds=seconds)
 
 
 def training_seconds(about: About, times: StepTimes) -> dict[str, float]:
     """Return variant -> seconds of a whole training, if the steps and their time are known."""
-    found = {v: setting(about, v, "steps") * one for v, one in times.seconds.items()}
+    found = {v: num_steps(about, v, times.task) * one for v, one in times.seconds.items()}
     return {variant: seconds for variant, seconds in found.items() if seconds}
+
+
+def num_steps(about: About, variant: str, task: str) -> int:
+    """Return the training steps of a variant on a task, or 0 if they are not known."""
+    return about.training_steps.get(task, {}).get(variant) or setting(about, variant, "steps")
 
 
 def setting(about: About, variant: str, name: str) -> int:
     """Return a variant's own whole-number setting, else that of the scale, else 0."""
     said = str(values_of(about, variant).get(name, about.settings.get(name, "")))
     return int(said) if said.isascii() and said.isdigit() else 0
+
+
+def steps_column(about: About, task: str, variants: Sequence[str]) -> Column | None:
+    """Return a column with the steps of each training, or None if no budget but steps is equal."""
+    steps = about.training_steps.get(task, {})
+    if not steps:
+        return None
+    return Column(
+        key="training_steps",
+        title="training steps",
+        measured_unit="1",
+        entries={
+            variant: Entry(estimate=Estimate(n=1, point=steps[variant]), text=f"{steps[variant]:,}")
+            if variant in steps
+            else NO_ENTRY
+            for variant in variants
+        },
+    )
 
 
 def cost_column(
@@ -199,7 +226,7 @@ def _training_flops(about: About, counted: Series) -> dict[str, float]:
     return {
         variant: _TRAINING_OVER_FORWARD * forward * rows
         for variant, forward in _medians(about, counted).items()
-        if (rows := setting(about, variant, "batch") * setting(about, variant, "steps"))
+        if (rows := setting(about, variant, "batch") * num_steps(about, variant, counted.task))
     }
 
 

@@ -22,6 +22,11 @@ _SCALES = {
     "paper": "the scale of a paper, for a cluster",
 }
 _HASH_DIGITS = 12
+_BUDGETS = {  # `bakeoff.Scale.equal` -> what a variant then does
+    "flops": "trains for as many FLOPs as the baseline",
+    "tokens": "trains on as many tokens as the baseline",
+    "parameters": "has as many parameters as the baseline",
+}
 _INDICATIVE = (
     "Results at this scale can show the direction of large effects but are not evidence for a "
     "paper."
@@ -147,8 +152,18 @@ def _compared(about: About) -> str:
     baseline = what_baseline_is(about) or about.baseline
     return (
         f"{_count(len(about.variants), 'variant')} on {listed(tasks) or 'no task'}, with "
-        f"{_count(about.num_seeds, 'seed')} each. The baseline is {baseline}."
+        f"{_count(about.num_seeds, 'seed')} each. The baseline is {baseline}.{_budget(about)}"
     )
+
+
+def _budget(about: About) -> str:
+    """State which budget is equal, with a space in front; empty if it is the number of steps."""
+    budgets = dict.fromkeys(map(about.budget_of, about.variants))
+    if len(budgets) > 1:
+        return " Each variant has as much as the baseline of what its label names as equal."
+    said = next((_BUDGETS[each] for each in budgets if each in _BUDGETS), "")
+    near = "" if about.scale == SMOKE else ", within 1 %"
+    return f" Each variant {said}{near}." if said else ""
 
 
 def _edition(about: About) -> str:

@@ -83,6 +83,7 @@ _LATE_IN_ABOUT = (
     "axis_values",
     "named_axes",
     "num_test_examples",
+    "training_steps",
 )
 _LATE = {k: [] if v == () else v for k, v in LATE_IN_SAMPLES.items()}  # JSON has lists, not tuples
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import FixedLocator, LogLocator
 
-from bakeoff.reports.analysis.cost import setting, variant_costs
+from bakeoff.reports.analysis.cost import num_steps, setting, variant_costs
 from bakeoff.reports.analysis.scaling_law import (
     FittedLaw,
     Quantity,
@@ -258,8 +258,8 @@ def _variants(about: About, measured: Sequence[Series], score: Series) -> Iterat
     costs = {cost.key: cost.amounts for cost in variant_costs(about, measured, score.task)}
     for variant in about.variants:
         parameters = sizes.values(variant) if sizes else {}
-        steps, batch = (setting(about, variant, name) for name in ("steps", "batch"))
-        num_tokens = steps * batch * _length(about, variant, counted)
+        num_sequences = num_steps(about, variant, score.task) * setting(about, variant, "batch")
+        num_tokens = num_sequences * _length(about, variant, counted)
         losses = {seed: loss for seed, loss in score.values(variant).items() if loss > 0}
         if not (parameters and num_tokens and losses):
             continue

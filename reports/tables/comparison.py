@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from bakeoff.reports.analysis.cost import TRAINING_STEP, cost_column
+from bakeoff.reports.analysis.cost import TRAINING_STEP, cost_column, steps_column
 from bakeoff.reports.analysis.gate import below_floor
 from bakeoff.reports.analysis.time_comparison import TimeComparison, TimeOutcome, compare
 from bakeoff.reports.document import (
@@ -73,6 +73,8 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Rep
     here = [series for series in measured if series.task == task]
     filled = tuple(column for series in here for column in columns(about, series, variants))
     judged = primary(here, task)
+    if judged and judged.is_score and (steps := steps_column(about, task, variants)):
+        filled += (steps,)
     if judged and judged.is_score and any(series.metric == TRAINING_STEP for series in here):
         cost = cost_column(about, here, task, variants)
         filled += (cost,) if cost else ()

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -15,7 +15,8 @@ from bakeoff.suite.commands.progress import seconds_by_finished_trials
 from bakeoff.suite.journal.journal import Journal
 from bakeoff.suite.journal.plans import parent_cells
 from bakeoff.suite.journal.sqlite_schema import End, journal_in
-from bakeoff.suite.planning.cost_model import planned_work
+from bakeoff.suite.planning.budgets import Spending, spending_of
+from bakeoff.suite.planning.cost_model import kinds_of, planned_work
 from bakeoff.suite.planning.gpu_specs import GpuSpec, gpu_spec
 from bakeoff.suite.planning.plan import plans_of
 from bakeoff.suite.planning.training_examination import remarks_on
@@ -25,6 +26,7 @@ from bakeoff.suite.schema import (
     FAILURES,
     LEARNING_RATE,
     MIXER_ALONE,
+    QUALITY,
     SEARCH,
     Cell,
     Plan,
@@ -38,7 +40,7 @@ from bakeoff.suite.tasks.data_files import is_absent
 from bakeoff.suite.tasks.own.data import described
 from bakeoff.suite.tasks.registry import task_class
 from bakeoff.suite.terminal import print_line
-from bakeoff.suite.text import in_money, in_words, number_of, price_in, some_of
+from bakeoff.suite.text import flops_in_words, in_money, in_words, number_of, price_in, some_of
 from bakeoff.suite.training.engines.step_choice import StepChoice
 
 _CORES = "cores of a machine like this one"
@@ -118,11 +120,23 @@ def _show_plan(p: Plan, states: Sequence[TrialState], said: Sequence[str], costs
     for line in lines:
         columns = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
         print_line("  " + "  ".join((*columns, line[-1])))
-    for sentence in filter(None, (*_own_data(p), *said, *_missing_data(p))):
+    for sentence in filter(None, (*_budgets(states), *_own_data(p), *said, *_missing_data(p))):
         print_line(f"  {sentence}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())
     print_line(f"{number_of(len(states), 'trial')}: {counts}; {_left(p, states, costs)}")
     print()
+
+
+def _budgets(states: Sequence[TrialState]) -> list[str]:
+    """Return what the training of each variant takes, if budgets other than steps are equal."""
+    found: dict[str, None] = {}
+    for s in states:
+        if s.num_steps and s.probe == QUALITY:
+            flops = f", {flops_in_words(s.training_flops)}" if s.training_flops else ""
+            size = f"{number_of(s.num_steps, 'step')}{flops}, {s.num_parameters:,} parameters"
+            for variant in s.variant.split(" | "):
+                found[f"{s.task}, {variant}: {size}"] = None
+    return [*found]
 
 
 def _own_data(p: Plan) -> Iterator[str]:
@@ -232,6 +246,10 @@ class TrialState:
         reason: Why it cannot run, or how it failed.
         steps: How the steps of a training on a GPU run, as its result will say it, unless they
             prove to be impossible to compile or to record; else empty.
+        num_steps: Steps of the training, if a budget other than steps is equal (see
+            `bakeoff.Scale.equal`), like the next two; else None.
+        training_flops: FLOPs of all these steps.
+        num_parameters: Parameters of the model.
     """
 
     trial_id: str
@@ -245,6 +263,9 @@ class TrialState:
     reason: str
     at: str = ""
     steps: str = ""
+    num_steps: int | None = None
+    training_flops: float | None = None
+    num_parameters: int | None = None
 
 
 def _power(plan: Plan, out: Path) -> str:
@@ -320,6 +341,7 @@ def _states(
     plan: Plan, failures: Mapping[str, str], done: Mapping[str, set[str]]
 ) -> Iterator[TrialState]:
     trials, choices = {trial.trial_id: trial for trial in plan.trials}, _choices(plan)
+    spendings = _spendings(plan)
     cells: dict[str, list[Cell]] = {}
     for cell in (*plan.cells, *parent_cells(plan)):
         cells.setdefault(cell.trial_id, []).append(cell)
@@ -346,7 +368,25 @@ def _states(
             reason=reasons.get(state, ""),
             at=" | ".join(places),
             steps=choices[trial_id].said if trial_id in choices else "",
+            **asdict(spendings[trial_id]) if trial_id in spendings else {},
         )
+
+
+def _spendings(plan: Plan) -> dict[str, Spending]:
+    """Return trial_id -> the cost of a training, unless all have equally many steps."""
+    about = plan.about
+    if {about.budget_of(variant) for variant in about.variants} == {"steps"}:
+        return {}
+    found: dict[str, Spending] = {}
+    of_kind: dict[Hashable, Spending] = {}
+    for trial in plan.trials:
+        if trial.training and len(trial.subjects) == 1:
+            teachers = trial.teacher.subjects if trial.teacher else ()
+            kind = kinds_of(trial)[0], *(teacher.spelling for teacher in teachers)
+            if kind not in of_kind:  # seeds of one variant cost the same
+                of_kind[kind] = spending_of(trial)
+            found[trial.trial_id] = of_kind[kind]
+    return found
 
 
 def count_states(states: Sequence[TrialState]) -> Counter[State]:

@@ -16,6 +16,7 @@ from typing import TypeVar
 from bakeoff.models import Cost
 from bakeoff.models.model_spec import Knob, without_late_defaults
 from bakeoff.suite.errors import unknown_name
+from bakeoff.suite.planning.budgets import on_equal_terms
 from bakeoff.suite.planning.cells import ComparisonGroup, Table, filled_cells, search_cells
 from bakeoff.suite.planning.claims import checked_claim, refuse_unfit_law, with_floors
 from bakeoff.suite.planning.knobs import (
@@ -40,7 +41,7 @@ from bakeoff.suite.planning.loader import (
 )
 from bakeoff.suite.planning.overrides import Setting, as_options, edited, parsed
 from bakeoff.suite.planning.own_modules import forget_changed, forget_versions
-from bakeoff.suite.planning.resolve import mixer_at, variant_on
+from bakeoff.suite.planning.resolve import mixer_at
 from bakeoff.suite.planning.same_values import with_distinct_values
 from bakeoff.suite.planning.variants import (
     Baseline,
@@ -69,6 +70,7 @@ from bakeoff.suite.schema import (
 )
 from bakeoff.suite.schema.task_names import is_own_data, task_label
 from bakeoff.suite.spec import (
+    EQUAL,
     SCALES,
     SEEDS,
     SMOKE,
@@ -202,7 +204,7 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
     reference, variants = variants_of(baseline)
     _refuse_too_many(entry.ablation, scale, variants, num_seeds)
     tables = {
-        task: _table(variants, partial(variant_on, baseline, task_name=task))
+        task: _table(variants, partial(on_equal_terms, baseline, task_name=task))
         for task in entry.ablation.tasks
     }
     groups = _Groups(baseline, reference, variants, tables)
@@ -314,6 +316,8 @@ def _refuse_idle_axes(groups: _Groups) -> None:
     ):
         raise SpecError("no variant uses the teacher; set distillation='soft' or 'hard'.")
     for axis in groups.baseline.ablation.axes:
+        if axis.name == EQUAL and groups.baseline.ablation.combine != "one_at_a_time":
+            continue  # the baseline alone is the same at each budget
         changed = [v.label for v in groups.variants if set(v.changes) == {axis.name}]
         same = [all(table[label] == table[reference] for table in tables) for label in changed]
         if changed and all(same):
@@ -406,9 +410,23 @@ def _about(
         axis_values={v.label: _axis_values(baseline, v) for v in variants},
         named_axes={v.label: tuple(v.values) for v in variants},
         num_test_examples=of_tasks(tasks, lambda task: task.num_test_examples()),
+        training_steps=_training_steps(groups),
         is_indicative=scale_name in (SMOKE, "quick"),
         regenerate=_command(entry, scale_name, num_seeds),
     )
+
+
+def _training_steps(groups: _Groups) -> dict[str, dict[str, int]]:
+    """Return task -> variant -> training steps; empty if they are those of the scale or an axis."""
+    budgets = {v.settings.get(EQUAL, groups.baseline.scale.equal) for v in groups.variants}
+    if budgets == {"steps"}:
+        return {}
+    found: dict[str, dict[str, int]] = {}
+    for table in groups.tables.values():
+        for label, trial in table.items():
+            if isinstance(trial, Trial) and trial.training:
+                found.setdefault(trial.task_label, {})[label] = trial.training.steps
+    return found
 
 
 def _axis_values(baseline: Baseline, variant: Variant) -> dict[str, Knob]:

@@ -417,7 +417,7 @@ def exercise(trial: Trial, model: Architecture, teacher: Architecture | None = N
         training=trial.settled_training,
         batch=trial.batch,
         seed=trial.seed,
-        flops_per_step=_flops_per_step(trial, model.spec, teacher.spec if teacher else None),
+        flops_per_step=flops_per_step(trial, model.spec, teacher.spec if teacher else None),
     )
 
 
@@ -448,18 +448,21 @@ def has_formula(spec: ModelSpec) -> bool:
     return kind.has_flops_formula() and all(mixer.has_flops_formula() for mixer in mixers)
 
 
-def _flops_per_step(trial: Trial, model: ModelSpec, teacher: ModelSpec | None) -> float | None:
+def flops_per_step(
+    trial: Trial, model: ModelSpec, teacher: ModelSpec | None, *, is_counted: bool = False
+) -> float | None:
     """Return the mean FLOPs of a step, with the forward passes of a teacher and of sampling.
 
-    It is None if a user's own model has no formula: counting would run its code once more, with all
-    that it prints and raises, inside a trial that measures something else.
+    If a user's own model has no formula, they are counted if `is_counted`. Else the result is None:
+    counting would run its code once more, with all that it prints and raises, inside a trial that
+    measures something else.
     """
     is_sampled = trial.training is not None and trial.training.scheduled_sampling > 0
     per_step = passes_per_step(trial.training)
     passes = [(model, per_step * TRAINING_OVER_FORWARD + is_sampled)]
     passes += [(teacher, per_step)] if teacher else []
     lengths = lengths_of(trial)
-    if not all(has_formula(each) for each, _ in passes):
+    if not is_counted and not all(has_formula(each) for each, _ in passes):
         return None
     return sum(n * forward_flops(each, trial.batch, lengths) for each, n in passes)
 

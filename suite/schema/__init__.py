@@ -372,6 +372,8 @@ class About:
             label. Empty in results of versions that did not store it.
         named_axes: Variant -> the axes that its label names.
         num_test_examples: Task -> the number of examples of its test split, if the plan knows it.
+        training_steps: Task -> variant -> its training steps, if a budget other than steps is
+            equal.
     """
 
     ablation: str
@@ -407,6 +409,7 @@ class About:
     axis_values: Mapping[str, Mapping[str, Knob]] = field(default_factory=dict)
     named_axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     num_test_examples: Mapping[str, int] = field(default_factory=dict)
+    training_steps: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
@@ -414,6 +417,11 @@ class About:
         if self.axis_values:
             return tuple(self.axis_values[self.baseline])
         return axes_in(self.variants)
+
+    def budget_of(self, variant: str) -> str:
+        """Return what the variant has as much of as the baseline; see `bakeoff.Scale.equal`."""
+        own = self.axis_values.get(variant, {}).get("equal")
+        return str(own or self.settings.get("equal", "steps"))
 
     @property
     def edition(self) -> int:

@@ -22,6 +22,7 @@ from bakeoff.models.model_spec import Knob
 from bakeoff.suite.spec.fields import TUNED as TUNED
 from bakeoff.suite.spec.fields import (
     Ascending,
+    Budget,
     Count,
     FrozenSpec,
     Name,
@@ -44,6 +45,7 @@ MOST_VALUES = 10_000  # values of one axis
 MOST_AXES = 64
 _LETTERS_OF_A_QUESTION = 40  # in a name made from the question
 MODEL_FIELDS = frozenset({"architecture", "mixer", "position"})  # besides the knobs
+EQUAL = "equal"  # the field of a scale that says which budget is equal
 WHOLE_MODEL, TEACHER = "model", "teacher"  # the axes whose values are models
 SWEEPS = frozenset(  # fields of a scale that are lists of coordinates, not axes
     {
@@ -62,6 +64,7 @@ _FIRST = (  # the settings of a scale that a report shows first
     "depth",
     "length",
     "steps",
+    "equal",
     "batch",
     "learning_rate",
     "schedule",
@@ -202,6 +205,9 @@ class Scale(Recipe):
             file; by default all. The subsets are balanced by class and nested: a smaller subset is
             part of every larger one.
         steps: Number of training steps.
+        equal: Budget of which each variant has as much as the baseline: ``steps``; ``flops`` or
+            ``tokens`` of the whole training, by its number of steps; or ``parameters``, by the
+            width of its feed-forward, or else of the model. See `bakeoff.suite.planning.budgets`.
         batch: Sequences per training step.
         warmup_steps: Number of warm-up steps; the default is a sixth of `steps`, at most 50.
         num_evaluations: Number of validation points of the learning curve, evenly spaced.
@@ -240,6 +246,7 @@ class Scale(Recipe):
     length: Annotated[int, Field(ge=1, le=16_777_216)]
     num_training_examples: Count | None = None
     steps: Count
+    equal: Budget = "steps"
     batch: Annotated[int, Field(ge=1, le=1_000_000)]
     warmup_steps: Annotated[int, Field(ge=0, le=100_000_000)] = 50
     num_evaluations: Annotated[int, Field(ge=1, le=10_000)] = 8
@@ -287,7 +294,7 @@ class Scale(Recipe):
     def settings(self) -> dict[str, Knob]:
         """Return the settings that a report shows; rare ones only if they are not the default."""
         sizes, machine = {"dim", "depth"}, {"threads", "gpu_model", "memory_gib", "workers", "zero"}
-        search = {"beam", "length_penalty", "num_training_examples"}
+        search = {"beam", "length_penalty", "num_training_examples", EQUAL}
         rare = sizes | machine | search | Recipe.model_fields.keys() - set(_FIRST)
         idle = {
             name for name in rare if getattr(self, name) == type(self).model_fields[name].default

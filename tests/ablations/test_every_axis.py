@@ -19,12 +19,12 @@ from torch import Tensor
 
 from bakeoff.models import Input, ModelSpec, Outputs, architecture_class, build_model, mixer_class
 from bakeoff.models.registry import mixer_pattern
+from bakeoff.suite.planning.budgets import on_equal_terms
 from bakeoff.suite.planning.knobs import Impossible, with_defaults
 from bakeoff.suite.planning.loader import find, shipped
-from bakeoff.suite.planning.resolve import variant_on
 from bakeoff.suite.planning.variants import Baseline, Variant, variants_of
 from bakeoff.suite.schema import Trial
-from bakeoff.suite.spec import Recipe
+from bakeoff.suite.spec import EQUAL, Recipe
 from tests.models.small_models import OperationNames
 
 OF_TRAINING = {
@@ -81,6 +81,8 @@ def _pairs(name: str) -> Iterator[Pair]:
                 differing = {key for key in a if repr(a[key]) != repr(b[key])}
                 if differing != {axis.name} or repr(b[axis.name]) in met:
                     continue
+                if axis.name == EQUAL and one.changes.keys() | other.changes.keys() <= {EQUAL}:
+                    continue  # the baseline is the same at each budget
                 for found in _on_a_task(baseline, one, other):
                     met |= {repr(a[axis.name]), repr(b[axis.name])}
                     yield Pair(name, axis.name, *found)
@@ -90,7 +92,7 @@ def _on_a_task(baseline: Baseline, one: Variant, other: Variant) -> Iterator[tup
     """Yield the variants on the first task that supports both, if there is one."""
     for task in baseline.ablation.tasks:
         try:
-            yield variant_on(baseline, one, task), variant_on(baseline, other, task)
+            yield on_equal_terms(baseline, one, task), on_equal_terms(baseline, other, task)
         except Impossible:
             continue
         return
@@ -138,6 +140,8 @@ def _check(pair: Pair) -> None:
         assert replace(a, **{pair.axis: getattr(b, pair.axis)}) == b, where  # type: ignore[type-var]
     elif pair.axis in BESIDE_THE_MODEL:
         assert differing == {BESIDE_THE_MODEL[pair.axis]}, where
+    elif pair.axis == EQUAL:
+        assert differing in ({"training"}, {"subjects"}), where
     elif pair.axis in {"task", "length"}:
         assert pair.axis in differing, where
     else:  # a mixer may have its own learning rate, and a start also changes the model

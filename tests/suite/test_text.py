@@ -11,6 +11,7 @@ from bakeoff.suite.spec import SpecError
 from bakeoff.suite.text import (
     command,
     energy_in_words,
+    flops_in_words,
     in_money,
     in_words,
     number_of,
@@ -83,6 +84,12 @@ def test_energy_and_money_in_words() -> None:
     sums = [in_money(amount, "USD") for amount in (0.0, 0.001, 1234.5)]
     assert sums == ["0.00 USD", "less than 0.01 USD", "1,234.50 USD"]
     assert in_money(2.0, "") == "2.00"
+
+
+def test_flops_in_words() -> None:
+    counts = (0.0, 999.0, 1_000.0, 2.2091e12, 8.675e17, 1e30)
+    texts = ["0 FLOP", "999 FLOP", "1 kFLOP", "2.209 TFLOP", "867.5 PFLOP", "1e+09 ZFLOP"]
+    assert [*map(flops_in_words, counts)] == texts
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, program: str, *words: str) -> None:

@@ -12,10 +12,11 @@ from bakeoff.reports.analysis.cost import (
     cost_column,
     setting,
     step_times,
+    steps_column,
     training_seconds,
     variant_costs,
 )
-from bakeoff.reports.document import Column
+from bakeoff.reports.document import NO_ENTRY, Column
 from bakeoff.reports.results.frame import results_frame
 from bakeoff.reports.results.series import all_series
 from bakeoff.reports.tables.comparison import comparison_table
@@ -45,6 +46,24 @@ def test_a_training_is_its_steps_times_the_median_step() -> None:
     found = training_seconds(sweep.about, times)
     assert found["heads=2"] == pytest.approx(300 * _step(sweep, "heads=2"))
     assert times.environment_id == synthetic.PLACE.environment_id
+
+
+def test_a_variant_whose_budget_sets_its_steps_costs_these() -> None:
+    sweep = synthetic.sweep()
+    about = replace(sweep.about, training_steps={TASK: {"heads=2": 150}})
+    times = known(step_times(series_of(sweep), TASK))
+    found, usual = (training_seconds(each, times) for each in (about, sweep.about))
+    assert found["heads=2"] == pytest.approx(usual["heads=2"] / 2)
+    assert found["heads=8"] == usual["heads=8"]
+    ours, usual_flops = (
+        next(cost for cost in variant_costs(each, series_of(sweep), TASK) if cost.key == "flops")
+        for each in (about, sweep.about)
+    )
+    assert ours.amounts["heads=2"] == usual_flops.amounts["heads=2"] / 2
+    column = known(steps_column(about, TASK, about.variants))
+    assert column.entries["heads=2"].text == "150"
+    assert column.entries["heads=8"] == NO_ENTRY
+    assert steps_column(sweep.about, TASK, about.variants) is None
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,9 @@ FIELDS = [
     "reason",
     "at",
     "steps",
+    "num_steps",
+    "training_flops",
+    "num_parameters",
 ]
 
 
@@ -66,6 +69,32 @@ def test_for_people_seeds_and_variants_share_a_line(
     assert quality[0][5:] == ["heads=1;", "heads=4"]
     assert "heads=3: attention: heads=3 does not divide dim=16" in "\n".join(lines)
     assert lines[-2].startswith("18 trials: 11 missing, 7 skipped; estimate: about ")
+
+
+def test_what_a_training_takes_is_shown_where_another_budget_than_steps_is_equal(
+    write_ablation: WriteAblation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = str(write_ablation(axes='[vary("mixer", ["attention", "lstm"])]'))
+    sizes = ["dim=64", "steps=1000", "length=64", "batch=16"]
+    show(Asked([own], "quick", 2, [*sizes, "equal=flops"]), tmp_path / "out")
+    said = capsys.readouterr().out
+    assert "  shakespeare_characters, mixer=attention: 1,000 steps, " in said
+    lines = [line.split(": ") for line in said.splitlines() if "GFLOP" in line]
+    assert [name.strip() for name, _ in lines] == [
+        "shakespeare_characters, mixer=attention",
+        "shakespeare_characters, mixer=lstm",
+    ]
+    show(Asked([own], "quick", 2, [*sizes, "equal=flops"]), tmp_path / "out", as_json=True)
+    trainings = [s for s in json.loads(capsys.readouterr().out) if s["probe"] == "quality"]
+    steps = [entry["num_steps"] for entry in trainings]
+    assert steps[:2] == [1_000, 1_000]
+    assert steps[2] == steps[3] < 1_000
+    assert lines[1][1].startswith(f"{steps[2]} steps, ")
+    flops = trainings[0]["training_flops"]
+    assert [entry["training_flops"] for entry in trainings] == [pytest.approx(flops, rel=0.01)] * 4
+    assert all(entry["num_parameters"] for entry in trainings)
+    show(Asked([own], "quick", 2, sizes), tmp_path / "out")
+    assert "1,000 steps" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("settings", "num"), [([], 2), (["gpus=0.25"], 1)])
