@@ -142,18 +142,24 @@ _NOT_TOGETHER = (  # options of `report`
 
 @app.command("list")
 def list_(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Show only this one, in full."),
+    ] = None,
     mixers: Annotated[bool, typer.Option("--mixers", help="List mixers instead.")] = False,
     architectures: Annotated[
         bool, typer.Option("--architectures", help="List architectures instead.")
     ] = False,
     tasks: Annotated[bool, typer.Option("--tasks", help="List tasks instead.")] = False,
+    out: Out = OUT,
     json: Json = False,
 ) -> None:
-    """List every ablation: its question, trials and estimated time at each scale."""
+    """List the ablations with verdicts and questions, or show one with claim, variants, times."""
     from bakeoff.suite.commands import list as list_command
 
     asked = {"mixers": mixers, "architectures": architectures, "tasks": tasks}
-    list_command.show(next((k for k in asked if asked[k]), "ablations"), as_json=json)
+    kind = next((k for k in asked if asked[k]), "ablations")
+    list_command.show(kind, name=name, out=out, as_json=json)
 
 
 @app.command()

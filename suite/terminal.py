@@ -49,15 +49,28 @@ def prepare_output() -> None:
     sys.stderr = _lasting(sys.stderr, 2)
 
 
-def print_line(line: str, file: TextIO | None = None) -> None:
-    """Print a line; on a narrower terminal it is wrapped between words and indented."""
+def columns(file: TextIO | None = None) -> int | None:
+    """Return the width of the terminal, at least 20, or None if the output is not one."""
+    return max(20, shutil.get_terminal_size().columns) if (file or sys.stdout).isatty() else None
+
+
+def print_line(line: str, file: TextIO | None = None, *, indent: int | None = None) -> None:
+    """Print a line; on a narrower terminal it is wrapped between words and indented.
+
+    Args:
+        line: The line.
+        file: A stream; by default standard output.
+        indent: The indentation of further lines, on a terminal of at least twice that width; by
+            default two more than that of the line.
+    """
     file = file or sys.stdout
-    if file.isatty():
-        own = len(line) - len(line.lstrip())
+    width = columns(file)
+    if width:
+        own = len(line) - len(line.lstrip()) + 2
         line = textwrap.fill(
             line,
-            max(20, shutil.get_terminal_size().columns),
-            subsequent_indent=" " * (own + 2),
+            width,
+            subsequent_indent=" " * (indent if indent and 2 * indent <= width else own),
             break_long_words=False,
             break_on_hyphens=False,
         )
