@@ -188,4 +188,4 @@ def test_a_file_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     (entry,) = json.loads(capsys.readouterr().out)
     assert (entry["ablation"], entry["theme"], entry["verdict"]) == ("mine", "", "")
     assert entry["claim"] is None
-    assert entry["scales"]["quick"].startswith("6 trials, about ")
+    assert entry["scales"]["quick"].startswith("9 trials, about ")
