@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _HANDLER = "bakeoff.nearest"
+_NARROWEST = 20  # columns
 # Characters that carry meaning in our tables. Other letters lose their accents, other characters
 # become "?".
 _NEAREST = {
@@ -49,9 +50,10 @@ def prepare_output() -> None:
     sys.stderr = _lasting(sys.stderr, 2)
 
 
-def columns(file: TextIO | None = None) -> int | None:
-    """Return the width of the terminal, at least 20, or None if the output is not one."""
-    return max(20, shutil.get_terminal_size().columns) if (file or sys.stdout).isatty() else None
+def terminal_width(file: TextIO | None = None) -> int | None:
+    """Return the columns of the terminal, at least 20, or None if the output is not one."""
+    is_terminal = (file or sys.stdout).isatty()
+    return max(_NARROWEST, shutil.get_terminal_size().columns) if is_terminal else None
 
 
 def print_line(line: str, file: TextIO | None = None, *, indent: int | None = None) -> None:
@@ -60,17 +62,17 @@ def print_line(line: str, file: TextIO | None = None, *, indent: int | None = No
     Args:
         line: The line.
         file: A stream; by default standard output.
-        indent: The indentation of further lines, on a terminal of at least twice that width; by
-            default two more than that of the line.
+        indent: The indentation of further lines, if it leaves them 20 columns; by default two more
+            than that of the line.
     """
     file = file or sys.stdout
-    width = columns(file)
+    width = terminal_width(file)
     if width:
         own = len(line) - len(line.lstrip()) + 2
         line = textwrap.fill(
             line,
             width,
-            subsequent_indent=" " * (indent if indent and 2 * indent <= width else own),
+            subsequent_indent=" " * (indent if indent and indent + _NARROWEST <= width else own),
             break_long_words=False,
             break_on_hyphens=False,
         )

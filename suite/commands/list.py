@@ -18,7 +18,7 @@ from bakeoff.suite.places import SHIPPED_VERDICTS
 from bakeoff.suite.planning.loader import LoadedAblation, find, shipped, themes
 from bakeoff.suite.provenance import num_cpus
 from bakeoff.suite.spec import SpecError
-from bakeoff.suite.terminal import columns, print_line
+from bakeoff.suite.terminal import print_line, terminal_width
 from bakeoff.suite.text import IN_FILE, command, in_words, is_path, number_of, some_of
 
 _MOST_NAMES = 20  # on a line; --json names them all
@@ -102,7 +102,7 @@ def _print_lines(verdicts: Mapping[str, _Verdict], out: Path) -> None:
     every, asked = themes(), _questions()
     said = {name: verdicts[name].mark if name in verdicts else "-" for name in every}
     names, words = (max(map(len, column)) for column in (said.keys(), said.values()))
-    width = columns()
+    width = terminal_width()
     for theme, some in groupby(every, key=lambda name: every[name]):
         print(theme)
         for name in some:
