@@ -549,7 +549,7 @@ def data(
         ),
     ] = None,
 ) -> None:
-    """List, verify or fetch data sets.
+    """List data sets, verify them or fetch one.
 
     The list has licences and digests; public sets can be fetched.
     """
