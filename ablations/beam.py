@@ -21,15 +21,16 @@ from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="How wide should the beam be, and what should long translations be charged?",
-    baseline=Model("attentive_seq2seq"),
+    baseline=Model("attentive_seq2seq", label="GRU with attention"),
     axes=[
         vary(
             "model",
             [
-                Model("attentive_seq2seq"),
-                Model("conv_seq2seq", depth=2),
+                Model("attentive_seq2seq", label="GRU with attention"),
+                Model("conv_seq2seq", label="ConvS2S", depth=2),
                 Model(
                     "translator",
+                    label="Transformer",
                     mixer="attention",
                     heads=4,
                     position="sinusoidal",
@@ -47,8 +48,8 @@ ABLATION = Ablation(
     claim=Claim(
         "a recurrent translator writes better with 4 beams than greedily",
         metric="written_bleu",
-        a="model=attentive_seq2seq",
-        b="model=attentive_seq2seq, beam=1",
+        a="model=GRU with attention",
+        b="model=GRU with attention, beam=1",
         by=1.0,
         source="Sutskever et al. 2014, arXiv:1409.3215, Table 1",
         published="34.5 BLEU with 2 beams, 33.0 greedily, by an ensemble (English to French)",

@@ -26,18 +26,21 @@ ABLATION = Ablation(
             [
                 Model(
                     mixer="grouped_query",
+                    label="GQA",
                     key_value_heads=2,
                     position_mode="concatenated",
                     feed_forward="none",
                 ),
                 Model(
                     mixer="grouped_query",
+                    label="MQA",
                     key_value_heads=1,
                     position_mode="concatenated",
                     feed_forward="none",
                 ),
                 Model(
                     mixer="latent_attention",
+                    label="MLA",
                     latent_dim=16,
                     rope_dim=8,
                     position_mode="concatenated",
@@ -45,6 +48,7 @@ ABLATION = Ablation(
                 ),
                 Model(
                     mixer="sink_attention",
+                    label="window of 12 with 4 sinks",
                     window=12,
                     sinks=4,
                     position_mode="concatenated",
@@ -52,6 +56,7 @@ ABLATION = Ablation(
                 ),
                 Model(
                     mixer="local_attention",
+                    label="window of 16",
                     window=16,
                     position_mode="concatenated",
                     feed_forward="none",
@@ -65,8 +70,8 @@ ABLATION = Ablation(
         "one head of keys for all heads recalls more than a window of 16 tokens",
         metric="accuracy",
         task="mqar_small",
-        a="model=grouped_query (key_value_heads 1; position_mode concatenated; feed_forward none)",
-        b="model=local_attention (window 16; position_mode concatenated; feed_forward none)",
+        a="model=MQA",
+        b="model=window of 16",
         by=0.1,
         source="Ainslie et al. 2023, arXiv:2305.13245, Table 1",
         published="multi-query attention is nearly as good as attention with all its heads",

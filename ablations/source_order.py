@@ -19,13 +19,18 @@ from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
     question="Does it help to read the source from its end?",
-    baseline=Model("seq2seq"),
+    baseline=Model("seq2seq", label="LSTM without attention"),
     axes=[
         vary(
             "model",
             [
-                Model("seq2seq"),
-                Model("attentive_seq2seq", form="luong", score="general"),
+                Model("seq2seq", label="LSTM without attention"),
+                Model(
+                    "attentive_seq2seq",
+                    label="LSTM with attention",
+                    form="luong",
+                    score="general",
+                ),
             ],
         ),
         vary("is_source_reversed", [True, False]),
@@ -37,8 +42,8 @@ ABLATION = Ablation(
         "without attention, a reversed source is copied better than one in its order",
         metric="exact_match",
         task="copying",
-        a="model=seq2seq, is_source_reversed=true",
-        b="model=seq2seq, is_source_reversed=false",
+        a="model=LSTM without attention, is_source_reversed=true",
+        b="model=LSTM without attention, is_source_reversed=false",
         by=0.1,
         source="Luong et al. 2015, arXiv:1508.04025, Table 1",
         published="12.6 BLEU with the source reversed, 11.3 BLEU as it is (English to German)",

@@ -26,12 +26,14 @@ ABLATION = Ablation(
                 Model(
                     mixer="local_attention",
                     heads=1,
+                    label="window of 16",
                     window=16,
                     position_mode="concatenated",
                     feed_forward="none",
                 ),
                 Model(
                     mixer="linear_transformer",
+                    label="linear attention",
                     heads=1,
                     position_mode="concatenated",
                     feed_forward="none",
@@ -39,6 +41,7 @@ ABLATION = Ablation(
                 Model(
                     mixer="mamba2",
                     heads=2,
+                    label="Mamba-2 with state 8",
                     state=8,
                     position_mode="concatenated",
                     feed_forward="none",
@@ -46,12 +49,14 @@ ABLATION = Ablation(
                 Model(
                     mixer="mamba2",
                     heads=2,
+                    label="Mamba-2 with state 32",
                     state=32,
                     position_mode="concatenated",
                     feed_forward="none",
                 ),
                 Model(
                     mixer="gated_delta",
+                    label="gated delta with 16 heads",
                     heads=16,
                     value_ratio=1.0,
                     position_mode="concatenated",
@@ -59,6 +64,7 @@ ABLATION = Ablation(
                 ),
                 Model(
                     mixer="gated_delta",
+                    label="gated delta with 4 heads",
                     heads=4,
                     value_ratio=1.0,
                     position_mode="concatenated",
@@ -66,6 +72,7 @@ ABLATION = Ablation(
                 ),
                 Model(
                     mixer="gated_delta",
+                    label="gated delta with 1 head",
                     heads=1,
                     value_ratio=1.0,
                     position_mode="concatenated",
@@ -79,10 +86,8 @@ ABLATION = Ablation(
     claim=Claim(
         "from about as many bytes the gated delta rule recalls more than a sliding window",
         metric="accuracy",
-        a="model=gated_delta (heads 4; value_ratio 1.0; "
-        "position_mode concatenated; feed_forward none)",
-        b="model=local_attention (heads 1; window 16; "
-        "position_mode concatenated; feed_forward none)",
+        a="model=gated delta with 4 heads",
+        b="model=window of 16",
         by=0.1,
         source="Arora et al. 2024, arXiv:2402.18668, figure 2",
         published="linear attention beside a window recalls more at equal state than a window",

@@ -27,19 +27,21 @@ ABLATION = Ablation(
         vary(
             "model",
             [
-                Model("seq2seq", uniform_range=None),
+                Model("seq2seq", label="LSTM without attention", uniform_range=None),
                 Model(
                     "seq2seq",
+                    label="GRU without attention",
                     cell="cho_gru",
                     summary="context",
                     readout="maxout",
                     is_source_reversed=False,
                     uniform_range=None,
                 ),
-                Model("conv_seq2seq", depth=2),
-                Model("bytenet", depth=5),
+                Model("conv_seq2seq", label="ConvS2S", depth=2),
+                Model("bytenet", label="ByteNet", depth=5),
                 Model(
                     "translator",
+                    label="Transformer",
                     mixer="attention",
                     heads=4,
                     position="sinusoidal",
@@ -56,7 +58,7 @@ ABLATION = Ablation(
         metric="bleu",
         at="words=30",
         a="baseline",
-        b="model=seq2seq (uniform_range None)",
+        b="model=LSTM without attention",
         by=2.0,
         source="Bahdanau et al. 2014, arXiv:1409.0473, figure 2",
         published="beyond 20 words BLEU falls with a fixed vector and stays with attention",

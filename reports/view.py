@@ -16,11 +16,9 @@ from bakeoff.reports.results.axis_values import columns_of
 from bakeoff.reports.results.frame import (
     CURVE_COLUMNS,
     CURVE_KEY,
-    METADATA_KEY,
     RESULT_COLUMNS,
     RESULT_KEY,
-    FrameError,
-    about_from_json,
+    about_in,
     check_frame,
     check_values,
     read_table,
@@ -107,17 +105,11 @@ def read_sweep(results_path: Path, curves_path: Path) -> Sweep:
     Raises:
         FrameError: if a file is missing, damaged, or does not match the schema.
     """
-    results = read_table(results_path)
-    about = (results.schema.metadata or {}).get(METADATA_KEY)
-    if about is None:
-        raise FrameError(
-            f"{results_path} contains no description of its ablation (no 'bakeoff' metadata)."
-        )
-    content = results.to_pydict()
+    content = read_table(results_path).to_pydict()
     for name in columns_of([*content]):
         del content[name]  # these columns are recomputed from `about`
     return Sweep(
-        about=about_from_json(about.decode()),
+        about=about_in(results_path),
         results=typed_frame("results", content, RESULT_COLUMNS),
         curves=typed_frame("curves", read_table(curves_path).to_pydict(), CURVE_COLUMNS),
     )

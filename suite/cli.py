@@ -34,7 +34,7 @@ def _folder(out: Path) -> Path:
 Names = Annotated[
     list[str],
     typer.Argument(
-        metavar="NAME...",
+        metavar="NAME",
         help="A shipped ablation, `all` of them, or the path of your own file; FILE.py::NAME is "
         "one of several ablations in a file.",
     ),
@@ -142,18 +142,27 @@ _NOT_TOGETHER = (  # options of `report`
 
 @app.command("list")
 def list_(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Show only this one, in full."),
+    ] = None,
     mixers: Annotated[bool, typer.Option("--mixers", help="List mixers instead.")] = False,
     architectures: Annotated[
         bool, typer.Option("--architectures", help="List architectures instead.")
     ] = False,
     tasks: Annotated[bool, typer.Option("--tasks", help="List tasks instead.")] = False,
+    out: Out = OUT,
     json: Json = False,
 ) -> None:
-    """List every ablation: its question, trials and estimated time at each scale."""
+    """List the ablations by theme with their verdicts.
+
+    With a name, show that one in full: claim, source, variants, trials and times.
+    """
     from bakeoff.suite.commands import list as list_command
 
     asked = {"mixers": mixers, "architectures": architectures, "tasks": tasks}
-    list_command.show(next((k for k in asked if asked[k]), "ablations"), as_json=json)
+    kind = next((k for k in asked if asked[k]), "ablations")
+    list_command.show(kind, name=name, out=out, as_json=json)
 
 
 @app.command()
@@ -185,7 +194,10 @@ def plan(
     card: Card = None,
     price: Price = None,
 ) -> None:
-    """Show what would run, what is done, what cannot run and why; change nothing."""
+    """Show what would run and for how long.
+
+    Show also what is done, and what cannot run and why; change nothing.
+    """
     from bakeoff.suite.commands import plan as plan_command
 
     asked = plan_command.Asked(names, scale, seeds, settings or ())
@@ -209,7 +221,10 @@ def run(
     checkpoint_every: CheckpointEvery = None,
     json: Json = False,
 ) -> None:
-    """Run what is missing, here or with --address on a cluster; record it; write the reports."""
+    """Run what is missing and write the reports.
+
+    Trials run on this machine, or with --address on a Ray cluster.
+    """
     from bakeoff.suite.text import seconds_in
     from bakeoff.suite.timeouts import Deadline
 
@@ -281,7 +296,10 @@ def submit(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent.")] = False,
 ) -> None:
-    """Submit a sweep to a cluster, where it runs without this machine; a sweep is one job."""
+    """Submit a sweep to a cluster.
+
+    It runs there without this machine, as one job. `bakeoff fetch` brings the reports back.
+    """
     from bakeoff.suite.commands.submit import SubmitOptions
     from bakeoff.suite.commands.submit import submit as submit_sweep
     from bakeoff.suite.text import seconds_in
@@ -308,10 +326,13 @@ def cancel(
     address: Url,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME|ID...]", help="By default the only one that runs."),
+        typer.Argument(metavar="NAME|ID", help="By default the only one that runs."),
     ] = None,
 ) -> None:
-    """Stop a submitted sweep after it has saved its results; submit it again to continue."""
+    """Stop a submitted sweep after it has saved its results.
+
+    Submit it again to continue.
+    """
     from bakeoff.suite.commands.cancel import cancel as cancel_jobs
 
     raise typer.Exit(cancel_jobs(names or [], address))
@@ -321,7 +342,7 @@ def cancel(
 def fetch(
     address: Url,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME|ID...]", help="By default the newest.")
+        list[str] | None, typer.Argument(metavar="NAME|ID", help="By default the newest.")
     ] = None,
     out: Out = Path("fetched"),
 ) -> None:
@@ -346,7 +367,10 @@ def status(
     ] = False,
     price: Price = None,
 ) -> None:
-    """Count trials by state; show what runs where, what waits or failed and why, the time left."""
+    """Show progress, failures and the time left.
+
+    Count trials by state; show what runs where, and what waits or failed and why.
+    """
     if follow and json:
         raise typer.BadParameter("--follow cannot be combined with --json; call --json repeatedly.")
     if address is not None:
@@ -410,7 +434,10 @@ def report(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Regenerate the reports from what MLflow holds, or compare two sets of results."""
+    """Regenerate reports, or compare two sets of results.
+
+    Reports are made from what MLflow holds.
+    """
     from bakeoff.suite.commands import report as report_command
     from bakeoff.suite.tracking.location import existing_store_of
 
@@ -451,7 +478,10 @@ def record(
     out: Out = OUT,
     tracking_uri: Uri = None,
 ) -> None:
-    """Record results made elsewhere (inline, without MLflow) in the store."""
+    """Record results made elsewhere in the store.
+
+    They are those of another folder's journal, for example of runs without MLflow.
+    """
     from bakeoff.suite.commands import run as run_command
     from bakeoff.suite.sweep.driver import Options
 
@@ -462,13 +492,16 @@ def record(
 def ui(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Ablation to open; by default the newest sweep."),
+        typer.Argument(metavar="NAME", help="Ablation to open; by default the newest sweep."),
     ] = None,
     out: Out = OUT,
     tracking_uri: Uri = None,
-    port: Annotated[int, typer.Option(min=1, max=65_535)] = 5000,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port of the server.")] = 5000,
 ) -> None:
-    """Serve the MLflow dashboard of this output folder, on this machine only."""
+    """Serve the MLflow dashboard of an output folder.
+
+    It is reachable from this machine only.
+    """
     from bakeoff.suite.commands.ui import show
 
     show(name, out, tracking_uri, port=port)
@@ -477,7 +510,7 @@ def ui(
 @app.command()
 def verify(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="By default all ablations.")
+        list[str] | None, typer.Argument(metavar="NAME", help="By default all ablations.")
     ] = None,
     out: Out = OUT,
     tracking_uri: Uri = None,
@@ -486,7 +519,10 @@ def verify(
         typer.Option("--repair", help="Make MLflow and the reports agree with the journal."),
     ] = False,
 ) -> None:
-    """Check that journal, MLflow and report agree: nothing lost, doubled or different."""
+    """Check that journal, MLflow and report agree.
+
+    Nothing may be lost, doubled or different.
+    """
     from bakeoff.suite.sweep.verify import differences, repaired
 
     found = (repaired if repair else differences)(out, tracking_uri, names or ())
@@ -513,7 +549,10 @@ def data(
         ),
     ] = None,
 ) -> None:
-    """List the data sets with licences and digests, verify them, or fetch a public one."""
+    """List data sets, verify them or fetch one.
+
+    The list has licences and digests; public sets can be fetched.
+    """
     from bakeoff.suite.commands import data as data_command
 
     if action == "fetch":
@@ -523,7 +562,7 @@ def data(
 
 @app.command()
 def doctor(out: Out = OUT) -> None:
-    """Show what this machine can run, what is missing and how to get it."""
+    """Show what this machine can run, and how to get the rest."""
     from bakeoff.suite.commands import doctor as doctor_command
 
     raise typer.Exit(doctor_command.show(out))

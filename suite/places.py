@@ -8,6 +8,7 @@ from pathlib import Path
 
 NAME = "bakeoff"
 PACKAGE = Path(__file__).parents[1]
+SHIPPED_VERDICTS = PACKAGE / "ablations" / "published_results.csv"  # `make pages` writes it
 # In a checkout, the folders of the package are links to folders of the repository.
 _FOLDERS = tuple(
     folder.resolve() for folder in (PACKAGE, *(each for each in PACKAGE.iterdir() if each.is_dir()))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _HANDLER = "bakeoff.nearest"
+_NARROWEST = 20  # columns
 # Characters that carry meaning in our tables. Other letters lose their accents, other characters
 # become "?".
 _NEAREST = {
@@ -49,15 +50,29 @@ def prepare_output() -> None:
     sys.stderr = _lasting(sys.stderr, 2)
 
 
-def print_line(line: str, file: TextIO | None = None) -> None:
-    """Print a line; on a narrower terminal it is wrapped between words and indented."""
+def terminal_width(file: TextIO | None = None) -> int | None:
+    """Return the columns of the terminal, at least 20, or None if the output is not one."""
+    is_terminal = (file or sys.stdout).isatty()
+    return max(_NARROWEST, shutil.get_terminal_size().columns) if is_terminal else None
+
+
+def print_line(line: str, file: TextIO | None = None, *, indent: int | None = None) -> None:
+    """Print a line; on a narrower terminal it is wrapped between words and indented.
+
+    Args:
+        line: The line.
+        file: A stream; by default standard output.
+        indent: The indentation of further lines, if it leaves them 20 columns; by default two more
+            than that of the line.
+    """
     file = file or sys.stdout
-    if file.isatty():
-        own = len(line) - len(line.lstrip())
+    width = terminal_width(file)
+    if width:
+        own = len(line) - len(line.lstrip()) + 2
         line = textwrap.fill(
             line,
-            max(20, shutil.get_terminal_size().columns),
-            subsequent_indent=" " * (own + 2),
+            width,
+            subsequent_indent=" " * (indent if indent and indent + _NARROWEST <= width else own),
             break_long_words=False,
             break_on_hyphens=False,
         )

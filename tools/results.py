@@ -22,8 +22,8 @@ from typing import Any
 
 from bakeoff.reports.render import render, render_overview, write_whole
 from bakeoff.reports.view import Sweep, read_sweep
-from bakeoff.suite.commands.results import SHIPPED_VERDICTS
 from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.places import SHIPPED_VERDICTS
 from bakeoff.suite.reporting.frames import (
     CURVES_FILE,
     RESULTS_FILE,
@@ -38,7 +38,6 @@ from bakeoff.suite.schema import FAILURES, Plan
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 MADE = "made.json"  # in each folder
 FINDINGS = "findings.md"
-SHIPPED = Path(__file__).parents[1] / "ablations" / SHIPPED_VERDICTS
 MOST_BYTES = 3_000_000
 MOST_BYTES_OF_A_TASK = 1_000_000  # if a page has more than three tasks
 _CLEAN = re.compile(r"[0-9a-f]{12,40}")  # a commit; "+" stands after one with changed files
@@ -191,7 +190,7 @@ def make_pages(into: Path = RESULTS) -> None:
     make_overview(sweeps, into)
     write_whole(into / "made.md", how_all_were_made(sweeps, into).encode())
     if into == RESULTS:
-        write_whole(SHIPPED, shipped_verdicts(sweeps).encode())
+        write_whole(SHIPPED_VERDICTS, shipped_verdicts(sweeps).encode())
 
 
 def shipped_verdicts(sweeps: Mapping[str, Sweep]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from bakeoff.reports.analysis.editions import date
+from bakeoff.reports.analysis.untuned import untuned_in_words
 from bakeoff.reports.analysis.verdict import Verdict
 from bakeoff.reports.document import Exhibit, Section, capitalized, listed
 from bakeoff.reports.escape import one_line
@@ -60,6 +61,8 @@ def facts(about: About) -> Iterator[SummaryPoint]:
     is_small = about.is_indicative and about.scale != SMOKE
     scale = f"{capitalized(scale_in_words(about.scale))}.{f' {_INDICATIVE}' if is_small else ''}"
     yield SummaryPoint(title="Scale", text=scale)
+    if untuned := untuned_in_words(about):
+        yield SummaryPoint(title="Learning rate", text=untuned)
     published = published_in_words(about)
     if published:
         yield SummaryPoint(title="Published", text=published)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
@@ -177,14 +178,34 @@ def about_from_json(text: str) -> About:
         raise FrameError(f"About: {key}: {first['msg']}.") from None
 
 
+def about_in(path: Path) -> About:
+    """Return the `About` in a `results.parquet`, without reading its rows.
+
+    Raises:
+        FrameError: if the file is missing or damaged, or holds none.
+    """
+    with _readable(path) as file:
+        content = (file.schema_arrow.metadata or {}).get(METADATA_KEY)
+    if content is None:
+        raise FrameError(f"{path} contains no description of its ablation (no 'bakeoff' metadata).")
+    return about_from_json(content.decode())
+
+
 def read_table(path: Path) -> pa.Table:
     """Return the table of a Parquet file.
 
     Raises:
         FrameError: if the file is missing or damaged.
     """
+    with _readable(path) as file:
+        return file.read()
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[pq.ParquetFile]:
     try:
-        return pq.ParquetFile(path).read()
+        with pq.ParquetFile(path) as file:
+            yield file
     except FileNotFoundError:
         raise FrameError(f"{path} does not exist.") from None
     except (pa.ArrowInvalid, OSError) as error:

@@ -39,11 +39,12 @@ from bakeoff.suite.sweep.pending import is_done, seconds_of_past
 from bakeoff.suite.tasks.data_files import is_absent
 from bakeoff.suite.tasks.own.data import described
 from bakeoff.suite.tasks.registry import task_class
-from bakeoff.suite.terminal import print_line
+from bakeoff.suite.terminal import print_line, terminal_width
 from bakeoff.suite.text import flops_in_words, in_money, in_words, number_of, price_in, some_of
 from bakeoff.suite.training.engines.step_choice import StepChoice
 
 _CORES = "cores of a machine like this one"
+_LEAST_WIDTH = 30  # columns for names of variants; on a narrower terminal they have own lines
 _MOST_VARIANTS = 12  # named on a line; --json names them all
 
 
@@ -117,9 +118,15 @@ def _show_plan(p: Plan, states: Sequence[TrialState], said: Sequence[str], costs
     print_line(f"{p.about.ablation}, {p.about.scale}: {p.about.question}")
     lines = _lines(states)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)][:-1]
+    before = 2 + sum(widths) + 2 * len(widths)  # columns before the names of the variants
+    width, longest = terminal_width(), before + max(len(line[-1]) for line in lines)
     for line in lines:
-        columns = [text.ljust(width) for text, width in zip(line, widths, strict=False)]
-        print_line("  " + "  ".join((*columns, line[-1])))
+        if width and longest > width < before + _LEAST_WIDTH:
+            print_line(f"  {', '.join(line[:-1])}")
+            print_line(f"    {line[-1]}", indent=4)
+            continue
+        cells = (text.ljust(size) for text, size in zip(line[:-1], widths, strict=True))
+        print_line(f"  {'  '.join((*cells, line[-1]))}", indent=before)
     for sentence in filter(None, (*_budgets(states), *_own_data(p), *said, *_missing_data(p))):
         print_line(f"  {sentence}")
     counts = ", ".join(f"{number} {state}" for state, number in count_states(states).items())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakeoff.models.errors import did_you_mean
-from bakeoff.suite.places import PACKAGE
+from bakeoff.suite.places import SHIPPED_VERDICTS
 from bakeoff.suite.planning.loader import recorded_as, shipped
 from bakeoff.suite.reporting.tidy import (
     Held,
@@ -21,8 +21,6 @@ from bakeoff.suite.spec import Ablation, SpecError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SHIPPED_VERDICTS = "published_results.csv"  # beside the shipped ablations; `make pages` writes it
 
 Names = str | Ablation | Sequence[str | Ablation] | None
 Folders = Path | str | Sequence[Path | str]
@@ -69,7 +67,7 @@ def curves(names: Names = None, out: Folders = "out") -> pd.DataFrame:
 
 def published_results() -> pd.DataFrame:
     """Return the verdicts of the reports that come with bakeoff, in the columns of `verdicts`."""
-    return verdicts_from_csv(PACKAGE / "ablations" / SHIPPED_VERDICTS)
+    return verdicts_from_csv(SHIPPED_VERDICTS)
 
 
 def _held(names: Names, out: Folders) -> Held:

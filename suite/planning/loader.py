@@ -7,6 +7,7 @@ everything that its user can.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import io
 import os
@@ -78,6 +79,12 @@ def shipped() -> dict[str, Path]:
     """Return name -> file of every shipped ablation, without importing any."""
     files = sorted((PACKAGE / "ablations").resolve().glob("*.py"))
     return {p.stem: p for p in files if not p.name.startswith("_")}
+
+
+def themes() -> dict[str, str]:
+    """Return name -> theme of every shipped ablation, in the order in which they are listed."""
+    table = importlib.import_module(f"{NAME}.ablations").THEMES
+    return {name: theme for theme, names in table.items() for name in names}
 
 
 def find(name: str) -> LoadedAblation:

@@ -40,6 +40,7 @@ from bakeoff.suite.planning.examination import (
 )
 from bakeoff.suite.planning.loader import tried
 from bakeoff.suite.schema import Plan
+from bakeoff.suite.schema.task_names import is_own_data, task_label
 from bakeoff.suite.tasks.registry import task_class
 from bakeoff.suite.training.engines.engine import weights_of
 
@@ -206,7 +207,20 @@ def remarks_on(plans: Iterable[Plan]) -> list[str]:
         "interruption"
         for why in unresumable(plans).values()
     )
-    return list(dict.fromkeys([*unsaved, *filter(None, unread)]))
+    lengths = (sentence for plan in plans for sentence in _unused_lengths(plan))
+    return list(dict.fromkeys([*unsaved, *filter(None, unread), *lengths]))
+
+
+def _unused_lengths(plan: Plan) -> Iterator[str]:
+    """Yield a sentence for each file of the user's whose examples have another length."""
+    asked = plan.about.settings.get("length")
+    for name in dict.fromkeys(trial.task for trial in plan.trials if is_own_data(trial.task)):
+        fixed = task_class(name).fixed_length
+        if fixed and fixed != asked:
+            yield (
+                f"{task_label(name)}: each example has {fixed} tokens, so length={asked} has no "
+                "effect on it"
+            )
 
 
 def _first_finding(aspect: _Aspect, spec: ModelSpec, asks_for: Answer) -> str:

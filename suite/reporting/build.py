@@ -17,6 +17,7 @@ import pandas as pd
 from bakeoff.models.errors import did_you_mean
 from bakeoff.reports.analysis.cost import TRAINING_STEP
 from bakeoff.reports.analysis.crossover import Crossover, CrossoverKind, crossover
+from bakeoff.reports.analysis.untuned import untuned_in_words
 from bakeoff.reports.document import NO_ENTRY, Column, ReportTable, Row
 from bakeoff.reports.pages.mixers import main_environment
 from bakeoff.reports.plots.learning_curves import learning_curves, mean_curve
@@ -38,6 +39,7 @@ from bakeoff.suite.reporting.frames import (
 )
 from bakeoff.suite.schema import MIXER_ALONE, About, Price
 from bakeoff.suite.spec import SpecError
+from bakeoff.suite.terminal import terminal_width
 from bakeoff.suite.text import command
 from bakeoff.suite.tracking.experiments import folder_of
 from bakeoff.suite.tracking.location import Store
@@ -220,6 +222,8 @@ def summary_lines(sweep: Sweep) -> Iterator[str]:
         yield from _table(about, found, task, num_rows)
     judged = sweep.in_order.verdict if len(sweep.results) else None
     yield from _crossovers(sweep)
+    if found and (untuned := untuned_in_words(about)):
+        yield f"rate:      {untuned}"
     if judged is not None:
         yield f"verdict:   {one_line(judged.sentence)}"
 
@@ -275,10 +279,19 @@ def _table(about: About, measured: Sequence[Series], task: str, num_rows: int) -
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table; on a narrower terminal the cells of a row below its name."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    width = terminal_width()
+    if width and sum(widths) + 2 * len(widths) - 2 > width:
+        (title, *heads), *rows = lines
+        yield title
+        for name, *cells in rows:
+            yield f"  {name}"
+            yield from (f"    {head}: {cell}" for head, cell in zip(heads, cells, strict=True))
+        return
     for line in lines:
-        cells = (text.ljust(width) for text, width in zip(line, widths, strict=True))
-        yield "  ".join(cells).rstrip()
+        padded = (text.ljust(size) for text, size in zip(line, widths, strict=True))
+        yield "  ".join(padded).rstrip()
 
 
 def _columns(table: ReportTable, judged: Series) -> list[Column]:

@@ -8,7 +8,9 @@ rules, so that a page shows all that was tried.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bakeoff.suite.journal.journal import Journal
@@ -68,6 +70,26 @@ def sweep_files(plan: Plan, results: Results) -> dict[str, bytes]:
         RESULTS_FILE: to_parquet_bytes(found, sweep.about),
         CURVES_FILE: to_parquet_bytes(sweep.curves),
     }
+
+
+def verdicts_on_pages(folder: Path) -> dict[str, str]:
+    """Return ablation -> the verdict on its page, for the finished reports in a folder.
+
+    Ablations without a claim, and reports that this version cannot read, are left out.
+    """
+    files = sorted(folder.glob(f"*/{RESULTS_FILE}"))
+    if not files:
+        return {}
+    from bakeoff.reports.results.frame import FrameError, about_in
+
+    found = {}
+    for file in files:
+        with suppress(FrameError):
+            about = about_in(file)
+            for edition in about.editions:
+                if edition.is_shown and edition.verdict:
+                    found[about.ablation] = edition.verdict
+    return found
 
 
 def by_trial(results: Iterable[Result]) -> Results:

@@ -120,3 +120,15 @@ def test_a_line_is_broken_between_words_on_a_narrow_terminal_only(
     assert first.startswith("  missing")
     assert all(other.startswith("    ") for other in others)
     assert max(map(len, [first, *others])) <= 40
+
+
+@pytest.mark.parametrize(("width", "indent"), [(44, 24), (43, 4)])
+def test_further_lines_start_where_a_value_starts_if_there_is_room(
+    width: int, indent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    terminal = Terminal()
+    print_line("  " + "claim".ljust(22) + "eight heads beat one head of them", terminal, indent=24)
+    _, *others = terminal.getvalue().splitlines()
+    assert others
+    assert all(len(line) - len(line.lstrip()) == indent for line in others)

@@ -41,6 +41,7 @@ _READERS: Mapping[str, str] = {
     "ImageFolder": "bakeoff.suite.tasks.own.image_folder:ImageFolderReader",
 }
 _FACTS = "facts.json"
+_LOCK = "preparing.lock"
 
 
 class Located(NamedTuple):
@@ -253,7 +254,7 @@ def _prepared(data: OwnData, reader: Reader, place: Located) -> Prepared:
         return Prepared(folder)
     try:
         above.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{folder}.lock"):
+        with FileLock(above / _LOCK):  # one for all data, because no lock file can be removed
             if not (folder / _FACTS).exists():
                 _prepare(reader, place, folder)
     except OSError as error:

@@ -97,7 +97,7 @@ def test_every_command_gives_the_same_facts(
     }
     assert printed("status", *out)["counts"]["ok"] == num
     assert {trial["ablation"] for trial in printed("plan", "small.py", *out)} == {"small"}
-    assert {"name", "question"} <= printed("list")[0].keys()
+    assert {"ablation", "question"} <= printed("list")[0].keys()
 
     records = json.loads((work.path / "records.json").read_text())
     frame = bakeoff.results("small.py", out=work.out).query("at == ''")

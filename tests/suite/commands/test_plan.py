@@ -97,6 +97,18 @@ def test_what_a_training_takes_is_shown_where_another_budget_than_steps_is_equal
     assert "1,000 steps" not in capsys.readouterr().out
 
 
+def test_on_a_narrow_terminal_variants_have_a_line_of_their_own(
+    own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    show(Asked([own], "quick", 3), tmp_path / "out")
+    lines = capsys.readouterr().out.splitlines()
+    first = lines.index("  missing, quality, shakespeare_characters, seeds 0-2")
+    assert lines[first + 1] == "    heads=1; heads=4"
+    assert max(map(len, lines)) <= 60
+
+
 @pytest.mark.parametrize(("settings", "num"), [([], 2), (["gpus=0.25"], 1)])
 def test_a_price_is_of_all_cores_or_of_the_card_for_as_long(
     own: str,

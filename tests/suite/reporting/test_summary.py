@@ -67,19 +67,36 @@ def test_the_end_of_a_run_shows_the_numbers_of_the_report(
     sweep = sweep_of(finished.plan, by_trial(finished.results))
     measured = without_controls(all_series(sweep.about, sweep.results))
     table = comparison_table(sweep.about, measured, sweep.about.tasks[0])
-    head, *rows, judged = summary_lines(sweep)
+    head, *rows, rate, judged = summary_lines(sweep)
     assert head.startswith("answered, quick, shakespeare_characters  bits per character (bit)")
     assert [row.split()[0] for row in rows] == list(sweep.about.variants)
+    assert rate.startswith("rate:      All variants share one learning rate, 0.001, which was not")
     assert judged == f"verdict:   {findings_of(sweep).sentence}"
     for line, row in zip(rows, table.rows, strict=True):
         assert [each for each in row.entries if f"{each.text} {each.interval}" in line]
     monkeypatch.setattr(build, "MOST_ROWS", 2)
     monkeypatch.setattr(build, "_FEWEST_ROWS", 1)
-    _, best, second, more, _ = summary_lines(sweep)
+    _, best, second, more, *_ = summary_lines(sweep)
     assert best.startswith("heads=8 (baseline)")
     assert (second[:7], more) == ("heads=2", "... and 1 more in the report")
     nothing = sweep_of(finished.plan, {})
     assert list(summary_lines(nothing)) == []
+
+
+def test_on_a_narrow_terminal_each_number_has_a_line(
+    finished: FinishedSweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_of(finished.plan, by_trial(finished.results))
+    wide = list(summary_lines(sweep))
+    monkeypatch.setattr(build, "terminal_width", lambda: 40)
+    narrow = list(summary_lines(sweep))
+    assert narrow[0] == "answered, quick, shakespeare_characters"
+    assert narrow[1] == "  heads=1"
+    for line in wide[1:4]:
+        for cell in re.split(r"  +", line):
+            assert any(each.strip().endswith(cell) for each in narrow)
+    monkeypatch.setattr(build, "terminal_width", lambda: 200)
+    assert list(summary_lines(sweep)) == wide
 
 
 def test_without_a_claim_there_is_no_verdict(finished: FinishedSweep) -> None:

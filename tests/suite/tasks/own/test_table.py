@@ -21,6 +21,10 @@ from torch import nn
 from bakeoff.models.interface import Outputs
 from bakeoff.suite.execution.run_task import run_task
 from bakeoff.suite.floors.registry import FLOORS
+from bakeoff.suite.planning.plan import plan
+from bakeoff.suite.planning.training_examination import remarks_on
+from bakeoff.suite.schema import Plan
+from bakeoff.suite.spec import Ablation, Model, Scale, vary
 from bakeoff.suite.spec.own_data import Table
 from bakeoff.suite.tasks.bases.labelled_texts import words_of
 from bakeoff.suite.tasks.registry import build_task, task_class
@@ -346,6 +350,35 @@ def test_a_model_learns(
         module, task=spelling, steps=200, length=12, learning_rate=0.03, progress=False
     )
     assert is_learnt(found.value)
+
+
+def test_a_length_that_the_features_do_not_have_is_said(tmp_path: Path) -> None:
+    path = written(tmp_path / "n.csv", numbers())
+    table = Table(path, features=["a", "b", "c"], label="label")
+
+    def planned(length: int) -> Plan:
+        return plan(
+            Ablation(
+                question="How many heads?",
+                baseline=Model(mixer="attention"),
+                axes=[vary("heads", [1, 2])],
+                tasks=[table],
+                probes=["quality"],
+                scales={"quick": Scale(dim=8, depth=1, length=length, steps=2, batch=2)},
+            )
+        )
+
+    wanted = "n: each example has 3 tokens, so length=16 has no effect on it"
+    assert remarks_on([planned(16)]) == [wanted]
+    assert remarks_on([planned(3)]) == []
+
+
+def test_a_refusal_leaves_one_lock_for_all_data(tmp_path: Path) -> None:
+    for number in range(3):
+        path = written(tmp_path / f"{number}.csv", [{"a": number, "label": "p"}] * 400)
+        with pytest.raises(TaskError):
+            task_class(str(Table(path, features=["a"], label="label")))
+    assert [path.name for path in (tmp_path / "data/own").iterdir()] == ["preparing.lock"]
 
 
 def test_a_model_learns_from_features(tmp_path: Path) -> None:
