@@ -17,5 +17,5 @@ THEMES: dict[str, tuple[str, ...]] = {
         "captioning", "attention_supervision", "questions", "contrastive", "image_tokens",
     ),
     "pre-training and decisions": ("pretraining", "masking", "decisions"),
-    "training": ("learning_rate", "regularisation", "scaling_laws", "data_parallel"),
+    "training": ("learning_rate", "regularisation", "scaling_laws", "budgets", "data_parallel"),
 }  # fmt: skip
