@@ -70,6 +70,7 @@ class ChartLine:
     """A named line through estimates.
 
     Attributes:
+        name: The name beside its end; empty for the only line of a chart.
         index: The number that determines colour, dashes and marker.
         estimates: Position -> estimate, with positions in ascending order.
         hollow: The positions whose points are hollow.
@@ -270,7 +271,7 @@ def _formatter(write: Callable[[float], str]) -> FuncFormatter:
 def _names(chart: LineChart) -> Iterator[tuple[float, str, Look]]:
     """Yield the value at the end of each line, its label, and the look of the sample before it."""
     for line in chart.lines:
-        if line.points:
+        if line.points and line.name:
             name = label(line.name, width=MAX_LETTERS) + line.mark
             yield line.ends[1][1], name, chart.style.of(line)
     strokes = [stroke for line in chart.lines for stroke in line.above]
