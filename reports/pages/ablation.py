@@ -57,6 +57,7 @@ from bakeoff.suite.schema import (
 SCALES = ("smoke", "quick", "standard", "paper")
 MAX_DOTS = 30  # with more rows, the score figure is left out if other tables group them
 MAX_UNRANKED = 40  # with more variants, a table is ranked and folded
+MOST_COLUMNS = 5  # of a table, so that it fits on a screen 1,300 pixels wide
 MOST_BEST = 8  # variants that the page shows unfolded if there are more
 _READING = (
     "Each row is a variant. A variant differs from the baseline (shaded row) only in the settings "
@@ -258,12 +259,13 @@ def _task(sweep: Sweep, task: str, above: Container[str]) -> Section:
     is_above = judged is not None and figure_name(judged) in above
     is_drawn = len(table.rows) > 1 and not is_elsewhere and not is_above
     score = score_figure(sweep.about, judged, shown) if judged and is_drawn else None
+    narrow, *more = _narrow(best)
     comparison = Exhibit(
         title="",
         sentences=(_READING,),
-        tables=(best,),
+        tables=(narrow,),
         drawings=(score,) if score else (),
-        folded=folded,
+        folded=(*more, *(part for table in folded for part in _narrow(table))),
     )
     return Section(
         title=table.title,
@@ -291,6 +293,28 @@ def _without(above: Container[str], exhibit: Exhibit) -> Exhibit:
     views = (replace(view, drawings=left(view.drawings)) for view in exhibit.views)
     kept = tuple(view for view in views if view.drawings or view.tables)
     return replace(exhibit, drawings=left(exhibit.drawings), views=kept)
+
+
+def _narrow(table: ReportTable) -> Iterator[ReportTable]:
+    """Yield a table of the first columns, and tables of the others, so that none is cut."""
+    for start in range(0, max(1, len(table.columns)), MOST_COLUMNS):
+        end = start + MOST_COLUMNS
+        part = replace(
+            table,
+            columns=table.columns[start:end],
+            rows=tuple(replace(row, entries=row.entries[start:end]) for row in table.rows),
+        )
+        number = start // MOST_COLUMNS
+        if number:
+            part = replace(
+                part,
+                name=f"{table.name}-more-{number}",
+                title=f"{table.title}: more measurements",
+                rows=tuple(row for row in part.rows if not row.is_floor),
+                footnotes=(),
+                has_coverage=False,
+            )
+        yield part
 
 
 def _best(table: ReportTable, judged: Series | None) -> tuple[ReportTable, tuple[ReportTable, ...]]:

@@ -29,6 +29,7 @@ from bakeoff.reports.results.spoken_names import (
     axis_in_words,
     spoken_name,
     spoken_pair,
+    value_in_words,
 )
 from bakeoff.reports.sections.axis_series import AxisSeries, place_name, readable_place
 from bakeoff.reports.stats.intervals import (
@@ -48,9 +49,7 @@ from bakeoff.suite.schema import MIXER_ALONE, About
 _MOST_NAMED = 4  # variants or places in one list
 _MOST_LINES = 8
 _MOST_PLACES = 3
-_OF_AMOUNT = frozenset(
-    {"num_training_examples", "steps"}
-)  # more of them is always expected to help
+_OF_AMOUNT = frozenset({"num_training_examples", "steps"})  # more of them is expected to help
 _UNITS_NAMED = frozenset({"s", "B", "bytes", "bit", "FLOP"})
 
 
@@ -90,13 +89,10 @@ class Gap:
             return ""
         if self.is_ratio:
             text = f"{_times(one.point)} times as fast"
-            ends = (
-                [] if one.low is None or one.high is None else [_times(one.low), _times(one.high)]
-            )
+            ends = [_times(end) for end in _ends(one)]
         else:
             text = self.notation.with_unit(self.notation.write(abs(one.point)))
-            known = [] if one.low is None or one.high is None else [one.low, one.high]
-            ends = [self.notation.write(end) for end in sorted(map(abs, known))]
+            ends = [self.notation.write(end) for end in sorted(map(abs, _ends(one)))]
         return f"{text} ({ends[0]} to {ends[1]})" if ends else text
 
     @property
@@ -115,12 +111,14 @@ class Gap:
             return f"{number} {word} ({interval}"
         if self.is_ratio:
             return f"not told apart ({self.size})"
-        ends = (
-            ""
-            if one.low is None or one.high is None
-            else f", {write(one.low)} to {write(one.high)}"
-        )
-        return f"not told apart (difference {write(one.point)}{ends})"
+        ends = " to ".join(map(write, _ends(one)))
+        return f"not told apart (difference {', '.join(filter(None, (write(one.point), ends)))})"
+
+
+def _ends(estimate: Estimate) -> list[float]:
+    """Return both ends of an interval, or an empty list if there is none."""
+    known = (estimate.low, estimate.high)
+    return [end for end in known if end is not None] if None not in known else []
 
 
 def gap(series: Series, a: str, b: str) -> Gap:
@@ -279,8 +277,10 @@ def _elsewhere(case: _Case) -> Iterator[str]:
         if not _is_claimed(case, there[a], there[b])
     }
     shown = gaps if len(gaps) <= _MOST_PLACES + 1 else {p: gaps[p] for p in _spread(list(gaps))}
+    rivals = "" if {a, b} == {*spoken_pair(case.about, *case.sides)} else f"{a} against {b} "
     for place, one in shown.items():
-        yield f"{_at(along, place)} {one.text}"
+        yield f"{rivals}{_at(along, place)}: {one.text}"
+        rivals = ""
 
 
 def _same_change(case: _Case, own: str) -> Iterator[str]:
@@ -295,7 +295,7 @@ def _same_change(case: _Case, own: str) -> Iterator[str]:
     for name in at[first]:
         if name != own and name in at[second]:
             (series, a), (_, b) = at[first][name], at[second][name]
-            yield f"for {name} {gap(series, a, b).text}"
+            yield f"for {name}: {gap(series, a, b).text}"
 
 
 def _line_of(at: Mapping[float, Mapping[str, tuple[Series, str]]], side: str) -> str:
@@ -435,16 +435,21 @@ def _besides_lines(case: _Case) -> Iterator[str]:
         if variant in held or not case.series.values(variant):
             continue
         for other in sorted(held):
-            differ = [
-                name for name in values[other] if values[other][name] != values[variant][name]
-            ]
-            if len(differ) == 1 and "" not in (
-                values[other][differ[0]],
-                values[variant][differ[0]],
-            ):
+            mine, theirs = values[variant], values[other]
+            differ = [name for name in theirs if theirs[name] != mine[name]]
+            if len(differ) == 1 and mine[differ[0]] != "":
+                (name,) = differ
                 line = _line_of(at, other)
                 text = f"{gap(case.series, variant, other).text}{f' for {line}' if line else ''}"
-                found.setdefault(spoken_pair(about, variant, other), []).append(text)
+                words = (
+                    value_in_words(about, name, mine[name]),
+                    (
+                        f"the default {axis_in_words(name)}"
+                        if theirs[name] == ""
+                        else value_in_words(about, name, theirs[name])
+                    ),
+                )
+                found.setdefault(words, []).append(text)
                 break
     for (a, b), texts in found.items():
         yield f"{capitalized(a)} instead of {b}: {'; '.join(texts)}."
@@ -474,15 +479,15 @@ def _against_baseline(case: _Case, series: Series, stated: set[str]) -> Iterator
         return
     gaps = {v: gap(series, v, about.baseline) for v in others}
     names = {v: spoken_pair(about, v, about.baseline)[0] for v in others}
-    better = [f"{names[v]} {one.size}" for v, one in gaps.items() if one.is_better]
+    better = [f"{names[v]} by {one.size}" for v, one in gaps.items() if one.is_better]
     worse = [
-        f"{names[v]} {one.size}" for v, one in gaps.items() if one.is_seen and not one.is_better
+        f"{names[v]} by {one.size}" for v, one in gaps.items() if one.is_seen and not one.is_better
     ]
     alike = [names[v] for v, one in gaps.items() if not one.is_seen]
     parts = [
-        f"{_some(better)} better" if better else "",
-        f"{_some(worse)} worse" if worse else "",
-        f"{_some(alike)} not told apart" if alike else "",
+        f"better: {_some(better)}" if better else "",
+        f"worse: {_some(worse)}" if worse else "",
+        f"not told apart: {_some(alike)}" if alike else "",
     ]
     at = f" at {series.at.replace('=', ' ')}" if series.at else ""
     yield f"Compared with {_baseline(about)}{at}, {'; '.join(filter(None, parts))}."
@@ -628,11 +633,14 @@ def _floors(case: _Case) -> Iterator[str]:
         names = _some(below) if few else f"{len(below)} of {len(met)} variants"
         verb = "is" if len(below) == 1 else "are"
         yield (
-            f"On {readable(score.task)}, {names} {verb} not shown to be above what needs no "
-            f"architecture ({said})."
+            f"On {readable(score.task)}, {names} {verb} not shown to be better than a predictor "
+            f"without an architecture ({said})."
         )
     if none:
-        yield f"No variant is shown to beat the floor on {listed(none)}."
+        yield (
+            "No variant is shown to be better than a predictor without an architecture on "
+            f"{listed(none)}."
+        )
 
 
 def _sizes(case: _Case) -> Iterator[str]:
@@ -651,7 +659,8 @@ def _sizes(case: _Case) -> Iterator[str]:
         f"{written[v]} with {as_quantity('B', places[v][0])} ({spoken_name(about, v)})"
         for v in pareto_front(places, series)
     ]
-    yield f"Best {metric_in_words(series)} for the size of the state, by the means: {', '.join(parts)}."
+    what = metric_in_words(series)
+    yield f"Best {what} for the size of the state, by the means: {', '.join(parts)}."
 
 
 def _memory(case: _Case) -> Iterator[str]:
@@ -750,11 +759,6 @@ def _with_intervals(series: Series, variants: Sequence[str]) -> dict[str, str]:
     for variant, one in every.items():
         if one.point is not None:
             text = written.with_unit(written.write(one.point))
-            known = one.low is not None and one.high is not None
-            ends = (
-                f" ({written.write(one.low or 0.0)} to {written.write(one.high or 0.0)})"
-                if known
-                else ""
-            )
-            found[variant] = text + ends
+            ends = " to ".join(map(written.write, _ends(one)))
+            found[variant] = f"{text} ({ends})" if ends else text
     return found

@@ -207,7 +207,7 @@ def _lines(case: _Case, axes: Sequence[str]) -> Opening | None:
         if (is_crossed or is_long) and (len(places), held) >= best[:2]:
             best = (len(places), held, name, groups)
     _, _, name, groups = best
-    if not name or (not series.at == "" and series.task == MIXER_ALONE) or len(groups) > MAX_LINES:
+    if not name or series.task == MIXER_ALONE or len(groups) > MAX_LINES:
         return None
     points = {
         said: {place: (series, variant) for place, variant in group.items()}

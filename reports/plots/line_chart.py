@@ -291,7 +291,9 @@ def _write_names(axes: Axes, names: Sequence[tuple[float, str, Look]]) -> None:
     free = spread([height for height, _ in ordered], rooms)
     for height, (_, (_, text, look)) in zip(free, ordered, strict=True):
         shown = {key: value for key, value in look.items() if key not in _OF_DATA}
-        axes.plot([1.02, 1.06], [height] * 2, transform=axes.transAxes, clip_on=False, **shown)
+        ends = [1.04] if look.get("linestyle") == "none" else [1.02, 1.06]
+        places = [height] * len(ends)
+        axes.plot(ends, places, transform=axes.transAxes, clip_on=False, **shown)
         axes.text(1.075, height, text, transform=axes.transAxes, va="center", fontsize=9)
 
 

@@ -15,6 +15,7 @@ from bakeoff.reports.analysis.verdict import ClaimOutcome
 from bakeoff.reports.export.templating import html_templates, markdown_templates
 from bakeoff.reports.pages import ablation as ablation_page
 from bakeoff.reports.pages import answer as answer_page
+from bakeoff.reports.pages import opening as opening_page
 from bakeoff.reports.pages.ablation import page
 from bakeoff.reports.pages.overview import overview
 from bakeoff.reports.results.frame import curves_frame, results_frame
@@ -36,6 +37,10 @@ ANSWERS = {
 }
 _NUMBER = r"([+−]?[0-9.]+)"
 _INTERVAL = re.compile(rf"([0-9.]+) % interval {_NUMBER} to {_NUMBER}")
+
+
+# A page adds the numbers of both sides to the sentence.
+_NUMBERS = re.compile(r": score is .*$")
 
 
 @dataclass(frozen=True)
@@ -125,13 +130,17 @@ def _on_page(sweep: Sweep) -> Shown:
     made = page(sweep, ["quick"])
     html = html_templates().get_template("report.html").render(page=made)
     edge = html.partition('<div class="verdict ')[2].partition('"')[0]
-    found = re.search(r'<span class="badge ([^"]*)">([^<]*)</span> ([^<]*)</p>\n<p>([^<]*)', html)
+    found = re.search(r'<span class="badge ([^"]*)">([^<]*)</span> ([^<]*)</p>', html)
+    finding = re.search("<p>(Measured: [^<]*)", html)
     assert found
-    colour, kind, answer, finding = found.groups()
+    assert finding
+    colour, kind, answer = found.groups()
     assert colour == edge == kind.partition(",")[0]
     markdown = markdown_templates().get_template("report.md").render(page=made)
-    shown = Shown(kind, answer, unescape(finding))
-    assert next(_in_markdown(markdown.partition("<details>")[0])) == shown
+    shown = Shown(kind, _NUMBERS.sub(".", answer), unescape(finding[1]))
+    lines = markdown.partition("<details>")[0].splitlines()
+    first, measured = (next(a for a in lines if a.startswith(b)) for b in ("**", "Measured: "))
+    assert next(_in_markdown(f"{_NUMBERS.sub('.', first)} {measured}")) == shown
     return shown
 
 
@@ -173,7 +182,7 @@ def _check(shown: Shown, claim: ClaimSpec, level: float) -> str:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Omit figures: only words are compared."""
-    for module in (ablation_page, answer_page):
+    for module in (ablation_page, opening_page):
         monkeypatch.setattr(module, "score_figure", lambda *_, **__: None)
 
 

@@ -240,7 +240,7 @@ def test_the_figure_at_the_top_of_the_page_is_not_drawn_again() -> None:
     sweep = _with_states(MIXERS)
     sweep = replace(sweep, about=replace(sweep.about, claim=None, tasks=tuple(TASKS)[::-1]))
     made = page(sweep, ["quick"])
-    drawn = known(made.answer.drawing)
+    (drawn,) = made.answer.drawings
     assert drawn.name == "majority-accuracy-for-state"
     names = [drawing.name for drawing in made.all_drawings]
     assert names.count(drawn.name) == 1
