@@ -46,7 +46,7 @@ class Answer:
 
     Attributes:
         sentence: The answer to the question of the title.
-        besides: The other parts of the answer, in exploratory sentences; or empty.
+        besides: The other parts of the answer, in exploratory sentences, below the figures.
         finding: The numbers behind the verdict in whole sentences, or empty.
         badge: The outcome in words; empty without a claim.
         outcome: The outcome as a CSS class, which sets the colour.
@@ -55,7 +55,7 @@ class Answer:
     """
 
     sentence: str
-    besides: str = ""
+    besides: tuple[str, ...] = ()
     finding: str = ""
     badge: str = ""
     outcome: str = ""
@@ -82,7 +82,7 @@ def answer(
     top = opening(about, measured, series, sides, growths) if series else Opening()
     law = law_in_words(about, measured, series.task) if series and about.held_out else ""
     elsewhere = along_the_axis(about, measured, series, sides, top) if series else ""
-    besides = " ".join(_others(about, measured, series, sides, top))
+    besides = tuple(_others(about, measured, series, sides, top))
     drawings = tuple(filter(None, (opening_picture(about), *top.drawings)))
     if judged is None or found is None:
         best, why = best_in_words(about, series), why_no_verdict(about)

@@ -239,7 +239,7 @@ def along_the_axis(
         top: The figures at the top of the page.
     """
     case = _Case(about=about, measured=measured, series=series, sides=sides, top=top)
-    return "; ".join(_elsewhere(case))
+    return "; ".join((*_elsewhere(case), *_savings(case)))
 
 
 def other_findings(
@@ -265,10 +265,13 @@ def _elsewhere(case: _Case) -> Iterator[str]:
     if along is None or not at or len(case.sides) < 2 or along.axis in (TASK, MULTIPLE):
         return
     a, b = (_line_of(at, side) for side in case.sides)
-    if along.better == "none" or not a or not b:
+    if along.is_aimed_at:
+        yield _asked_and_got(at, case.sides[0], is_short=True)
+    if along.better == "none" or a is None or b is None:
         return
     if a == b:
         yield from _same_change(case, a)
+        yield from _best_on(along, at, a)
         return
     gaps = {
         place: gap(there[a][0], there[a][1], there[b][1])
@@ -298,12 +301,45 @@ def _same_change(case: _Case, own: str) -> Iterator[str]:
             yield f"for {name}: {gap(series, a, b).text}"
 
 
-def _line_of(at: Mapping[float, Mapping[str, tuple[Series, str]]], side: str) -> str:
-    """Return the name of the line that a side of the claim is on, or an empty string."""
+def _best_on(
+    along: AxisSeries, at: Mapping[float, Mapping[str, tuple[Series, str]]], line: str
+) -> Iterator[str]:
+    """Yield the best place of the line that both sides of the claim are on."""
+    there = {place: points[line] for place, points in at.items() if line in points}
+    series = next(iter(there.values()))[0]
+    found = _best_of(series, [variant for _, variant in there.values()])
+    if found is None or along.has_kinds or len(there) < 3:
+        return
+    best, alike = found
+    where = {variant: place for place, (_, variant) in there.items()}
+    names = listed([place_name(along, where[variant]) for variant in alike])
+    same = f", not told apart from {names}" if alike else ""
+    yield f"the best is {amount_in_words(along.axis, where[best])}{same}"
+
+
+def _savings(case: _Case) -> Iterator[str]:
+    """Yield from which length a side of the claim is faster than the baseline."""
+    about, growth = case.about, case.top.growth
+    if growth is None:
+        return
+    what = _PASSES.get(growth.metric, readable(growth.metric))
+    for side in case.sides:
+        if side != about.baseline and side in growth.variants:
+            name = spoken_name(about, side)
+            for said in _from_which_length(about, growth, (side,)):
+                when = said.removeprefix(f"{name} ")
+                if when in ("never", said):  # `said` is undecided
+                    yield f"in {what}, {said if when == said else f'{name} is never faster'}"
+                else:
+                    yield f"in {what}, {name} is faster {when}"
+
+
+def _line_of(at: Mapping[float, Mapping[str, tuple[Series, str]]], side: str) -> str | None:
+    """Return the name of the line that a side of the claim is on; that of an only line is empty."""
     found = (
         name for there in at.values() for name, (_, variant) in there.items() if variant == side
     )
-    return next(found, "")
+    return next(found, None)
 
 
 def _is_claimed(case: _Case, a: tuple[Series, str], b: tuple[Series, str]) -> bool:
@@ -350,7 +386,8 @@ def _lines(case: _Case) -> Iterator[str]:
     if case.series.at or not (along.is_of_groups or along.is_aimed_at):
         return
     if along.is_aimed_at:
-        yield from _asked_and_got(case, at)
+        for side in case.sides or (case.about.baseline,):
+            yield f"{capitalized(_asked_and_got(at, side))}."
         return
     if along.better == "none":
         return
@@ -372,20 +409,20 @@ def _lines(case: _Case) -> Iterator[str]:
             for place, (_, variant) in points.items()
             if variant in means
         )
-        yield f"By {axis_in_words(along.axis)}, {readable(along.metric)} is {values}; {best[0]}."
+        yield f"By {axis_in_words(along.axis)}, {readable(along.metric)} is {values}."
     elif best:
         yield f"Best {axis_in_words(along.axis)}: {'; '.join(best)}."
 
 
 def _asked_and_got(
-    case: _Case, at: Mapping[float, Mapping[str, tuple[Series, str]]]
-) -> Iterator[str]:
-    """Yield what was got for each value that was asked for."""
-    for side in case.sides or (case.about.baseline,):
-        name = _line_of(at, side)
-        got = [_means(there[name][0], [side])[side] for there in at.values() if name in there]
-        asked = [f"{place:g}" for place, there in at.items() if name in there]
-        yield f"Asked for {', '.join(asked)}, {name} got {', '.join(got)}."
+    at: Mapping[float, Mapping[str, tuple[Series, str]]], side: str, *, is_short: bool = False
+) -> str:
+    """Return what was got for each value that was asked for, or for the first and the last."""
+    name = _line_of(at, side) or ""
+    asked = [place for place, there in at.items() if name in there]
+    asked = [asked[0], asked[-1]] if is_short and len(asked) > 2 else asked
+    got = [_means(at[place][name][0], [side])[side] for place in asked]
+    return f"asked for {listed([f'{x:g}' for x in asked])}, {name} got {listed(got)}"
 
 
 def _best_place(along: AxisSeries, name: str, points: Mapping[float, tuple[Series, str]]) -> str:
@@ -589,8 +626,12 @@ _PASSES = {
 }
 
 
-def _from_which_length(about: About, growth: Growth) -> Iterator[str]:
-    others = [variant for variant in growth.variants if variant != about.baseline]
+def _from_which_length(
+    about: About, growth: Growth, variants: Sequence[str] | None = None
+) -> Iterator[str]:
+    """Yield which variants are faster than the baseline from some length, always, or never."""
+    known = variants or growth.variants
+    others = [variant for variant in known if variant != about.baseline]
     found = {variant: crossover(growth, variant, about.baseline) for variant in others}
     names = {variant: spoken_name(about, variant) for variant in others}
 

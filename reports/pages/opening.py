@@ -36,6 +36,7 @@ from bakeoff.reports.sections.axis_series import (
 )
 from bakeoff.reports.sections.scaling_law import law_figure, law_groups
 from bakeoff.suite.schema import MIXER_ALONE, About
+from bakeoff.suite.schema.old_labels import Value
 
 MOST_DRAWN = 10  # variants that fit into a figure of dots on one screen
 FORWARD_BACKWARD = "forward_backward_seconds"
@@ -217,15 +218,17 @@ def _lines(case: _Case, axes: Sequence[str]) -> Opening | None:
 
 
 def _groups(
-    about: About, values: Mapping[str, Mapping[str, object]], name: str
+    about: About, values: Mapping[str, Mapping[str, Value]], name: str
 ) -> dict[str, dict[float, str]]:
     """Return the variants that differ in one number only, by the values that they share."""
     found: dict[tuple[str, ...], dict[float, str]] = {}
     for variant, named in values.items():
-        place = number(named.get(name, ""))  # type: ignore[arg-type]
+        place = number(named.get(name, ""))
         if place is not None:
-            rest = tuple(as_text(value) for own, value in named.items() if own != name)  # type: ignore[arg-type]
-            found.setdefault(rest, {}).setdefault(place, variant)
+            facts = about.subjects.get(variant)
+            rest = tuple(as_text(value) for own, value in named.items() if own != name)
+            shared = (*rest, facts.mixer if facts else "")  # a line never joins different mixers
+            found.setdefault(shared, {}).setdefault(place, variant)
     kept = [dict(sorted(group.items())) for group in found.values() if len(group) > 1]
     names = [spoken_group(about, group.values(), name) for group in kept]
     if len(set(names)) < len(kept):

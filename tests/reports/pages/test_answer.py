@@ -59,7 +59,7 @@ def test_a_time_of_a_length_is_drawn_by_length_with_its_crossovers() -> None:
     assert f"is {1000 * mean:.3g} ms (" in made.sentence
     growth = known(find(sweep.growths, claim.metric, "length"))
     text = crossover(growth, "mixer=performer", "baseline").text.partition(" [")[0]
-    assert f"performer from {text} tokens on (" in made.besides
+    assert f"performer from {text} tokens on (" in " ".join(made.besides)
 
 
 def test_without_a_claim_the_best_score_of_the_first_task_answers() -> None:

@@ -6,7 +6,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import unescape
 
 import pytest
@@ -130,17 +130,14 @@ def _on_page(sweep: Sweep) -> Shown:
     made = page(sweep, ["quick"])
     html = html_templates().get_template("report.html").render(page=made)
     edge = html.partition('<div class="verdict ')[2].partition('"')[0]
-    found = re.search(r'<span class="badge ([^"]*)">([^<]*)</span> ([^<]*)</p>', html)
-    finding = re.search("<p>(Measured: [^<]*)", html)
+    found = re.search(r'<span class="badge ([^"]*)">([^<]*)</span> ([^<]*)</p>\n<p>([^<]*)', html)
     assert found
-    assert finding
-    colour, kind, answer = found.groups()
+    colour, kind, answer, finding = found.groups()
     assert colour == edge == kind.partition(",")[0]
     markdown = markdown_templates().get_template("report.md").render(page=made)
-    shown = Shown(kind, _NUMBERS.sub(".", answer), unescape(finding[1]))
-    lines = markdown.partition("<details>")[0].splitlines()
-    first, measured = (next(a for a in lines if a.startswith(b)) for b in ("**", "Measured: "))
-    assert next(_in_markdown(f"{_NUMBERS.sub('.', first)} {measured}")) == shown
+    shown = Shown(kind, _NUMBERS.sub(".", answer), unescape(finding))
+    top = next(_in_markdown(markdown.partition("<details>")[0]))
+    assert replace(top, answer=_NUMBERS.sub(".", top.answer)) == shown
     return shown
 
 
