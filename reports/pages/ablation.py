@@ -57,7 +57,7 @@ from bakeoff.suite.schema import (
 SCALES = ("smoke", "quick", "standard", "paper")
 MAX_DOTS = 30  # with more rows, the score figure is left out if other tables group them
 MAX_UNRANKED = 40  # with more variants, a table is ranked and folded
-MOST_COLUMNS = 5  # of a table, so that it fits on a screen 1,300 pixels wide
+MOST_COLUMNS = 5  # more do not fit on a screen 1,300 pixels wide
 MOST_BEST = 8  # variants that the page shows unfolded if there are more
 _READING = (
     "Each row is a variant. A variant differs from the baseline (shaded row) only in the settings "

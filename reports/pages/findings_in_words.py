@@ -218,7 +218,7 @@ def _as_amount(unit: str, value: float) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Case:
+class _FindingsCase:
     about: About
     measured: Sequence[Series]
     series: Series
@@ -238,7 +238,7 @@ def along_the_axis(
         sides: The sides of the claim, if there is one.
         top: The figures at the top of the page.
     """
-    case = _Case(about=about, measured=measured, series=series, sides=sides, top=top)
+    case = _FindingsCase(about=about, measured=measured, series=series, sides=sides, top=top)
     return "; ".join((*_elsewhere(case), *_savings(case)))
 
 
@@ -254,12 +254,12 @@ def other_findings(
         sides: The sides of the claim, if there is one.
         top: The figures at the top of the page.
     """
-    case = _Case(about=about, measured=measured, series=series, sides=sides, top=top)
+    case = _FindingsCase(about=about, measured=measured, series=series, sides=sides, top=top)
     for rule in _RULES:
         yield from rule(case)
 
 
-def _elsewhere(case: _Case) -> Iterator[str]:
+def _elsewhere(case: _FindingsCase) -> Iterator[str]:
     """Yield the comparison of the claim's sides at the other places of the figure."""
     along, at = case.top.along, case.top.at
     if along is None or not at or len(case.sides) < 2 or along.axis in (TASK, MULTIPLE):
@@ -286,7 +286,7 @@ def _elsewhere(case: _Case) -> Iterator[str]:
         rivals = ""
 
 
-def _same_change(case: _Case, own: str) -> Iterator[str]:
+def _same_change(case: _FindingsCase, own: str) -> Iterator[str]:
     """Yield the change of the claim for the other lines, if its sides are kinds on one line."""
     along, at = case.top.along, case.top.at
     if along is None or not at or not along.has_kinds:
@@ -317,7 +317,7 @@ def _best_on(
     yield f"the best is {amount_in_words(along.axis, where[best])}{same}"
 
 
-def _savings(case: _Case) -> Iterator[str]:
+def _savings(case: _FindingsCase) -> Iterator[str]:
     """Yield from which length a side of the claim is faster than the baseline."""
     about, growth = case.about, case.top.growth
     if growth is None:
@@ -342,7 +342,7 @@ def _line_of(at: Mapping[float, Mapping[str, tuple[Series, str]]], side: str) ->
     return next(found, None)
 
 
-def _is_claimed(case: _Case, a: tuple[Series, str], b: tuple[Series, str]) -> bool:
+def _is_claimed(case: _FindingsCase, a: tuple[Series, str], b: tuple[Series, str]) -> bool:
     """Return True if the points are those of the claim, which the first sentence states."""
     is_there = a[0].at == case.series.at and a[0].unit == case.series.unit
     return is_there and (a[1], b[1]) == tuple(case.sides)
@@ -367,7 +367,7 @@ def _at(along: AxisSeries, place: float) -> str:
     return f"at {amount_in_words(along.axis, place)}"
 
 
-def _before(case: _Case) -> Iterator[str]:
+def _before(case: _FindingsCase) -> Iterator[str]:
     """Yield the claim's comparison before training, if its metric is that of a trained model."""
     series = case.series
     if not series.metric.startswith("trained_") or len(case.sides) < 2:
@@ -378,7 +378,7 @@ def _before(case: _Case) -> Iterator[str]:
             yield f"Before training, the same comparison is {gap(one, *case.sides).text}."
 
 
-def _lines(case: _Case) -> Iterator[str]:
+def _lines(case: _FindingsCase) -> Iterator[str]:
     """Yield the best place of each line along a number, and what a second place changes."""
     along, at = case.top.along, case.top.at
     if along is None or not at or along.has_kinds or along.axis == MULTIPLE:
@@ -460,7 +460,7 @@ def _changes_of_lines(
     yield f"From {axis_in_words(along.axis)} {ends}: {'; '.join(filter(None, parts))}."
 
 
-def _besides_lines(case: _Case) -> Iterator[str]:
+def _besides_lines(case: _FindingsCase) -> Iterator[str]:
     """Yield variants that are on no line of numbers, against those from which one value differs."""
     about, along, at = case.about, case.top.along, case.top.at
     if along is None or not at or along.has_kinds or not along.is_of_groups:
@@ -492,7 +492,7 @@ def _besides_lines(case: _Case) -> Iterator[str]:
         yield f"{capitalized(a)} instead of {b}: {'; '.join(texts)}."
 
 
-def _changes(case: _Case) -> Iterator[str]:
+def _changes(case: _FindingsCase) -> Iterator[str]:
     """Yield every other variant against the baseline, if the figure shows no lines of numbers."""
     about, series, along = case.about, case.series, case.top.along
     is_drawn = along is not None and (along.is_of_groups and along.axis not in (TASK, MULTIPLE))
@@ -504,7 +504,7 @@ def _changes(case: _Case) -> Iterator[str]:
     yield from _against_baseline(case, series, stated)
 
 
-def _against_baseline(case: _Case, series: Series, stated: set[str]) -> Iterator[str]:
+def _against_baseline(case: _FindingsCase, series: Series, stated: set[str]) -> Iterator[str]:
     about = case.about
     others = [
         v
@@ -544,8 +544,8 @@ def _some(names: Sequence[str]) -> str:
     return "; ".join(shown) if has_commas else listed(shown)
 
 
-def _parts(case: _Case) -> Iterator[str]:
-    """Yield who is best on each part of the task, if the figure shows parts that are kinds."""
+def _parts(case: _FindingsCase) -> Iterator[str]:
+    """Yield the best variant on each part of the task, if the figure shows parts that are kinds."""
     along, at = case.top.along, case.top.at
     if along is None or not at or along.is_of_groups or not along.has_kinds:
         return
@@ -562,7 +562,7 @@ def _parts(case: _Case) -> Iterator[str]:
     yield f"Best, told apart from all others: {'; '.join(said)}."
 
 
-def _tasks(case: _Case) -> Iterator[str]:
+def _tasks(case: _FindingsCase) -> Iterator[str]:
     """Yield how variants do on the other tasks, of those on which some variant beats the floor."""
     about, along, scores = case.about, case.top.along, _learnt(case)
     if about.held_out:
@@ -577,13 +577,13 @@ def _tasks(case: _Case) -> Iterator[str]:
         yield f"On other tasks, {a} against {b}: {'; '.join(parts)}."
 
 
-def _scores(case: _Case) -> list[Series]:
+def _scores(case: _FindingsCase) -> list[Series]:
     """Return the whole score of each task."""
     found = [primary(case.measured, task) for task in case.about.tasks if task != MIXER_ALONE]
     return [one for one in found if one is not None and one.is_whole_score]
 
 
-def _learnt(case: _Case) -> list[Series]:
+def _learnt(case: _FindingsCase) -> list[Series]:
     """Return the scores that some variant lifts above the floors; others compare nothing."""
     return [
         one
@@ -607,7 +607,7 @@ def _over_tasks(about: About, scores: Sequence[Series]) -> str:
     return f"Over {len(scores)} tasks, compared with {_baseline(about)}: {'; '.join(parts)}."
 
 
-def _crossings(case: _Case) -> Iterator[str]:
+def _crossings(case: _FindingsCase) -> Iterator[str]:
     """Yield from which length each mixer is faster than the baseline."""
     growth = case.top.growth
     parts = [*_from_which_length(case.about, growth)] if growth else []
@@ -657,7 +657,7 @@ def _first_place(found: Crossover) -> float:
     return 0.0 if found.place is None else found.place.point or 0.0
 
 
-def _floors(case: _Case) -> Iterator[str]:
+def _floors(case: _FindingsCase) -> Iterator[str]:
     """Yield the variants that are not shown to beat the best floor of a task."""
     about, none = case.about, []
     for score in _scores(case):
@@ -684,7 +684,7 @@ def _floors(case: _Case) -> Iterator[str]:
         )
 
 
-def _sizes(case: _Case) -> Iterator[str]:
+def _sizes(case: _FindingsCase) -> Iterator[str]:
     """Yield the best variants for their bytes of state, if the figure is against these."""
     about, series = case.about, case.series
     if not any(drawing.name.endswith(f"-for-{STATE}") for drawing in case.top.drawings):
@@ -704,7 +704,7 @@ def _sizes(case: _Case) -> Iterator[str]:
     yield f"Best {what} for the size of the state, by the means: {', '.join(parts)}."
 
 
-def _memory(case: _Case) -> Iterator[str]:
+def _memory(case: _FindingsCase) -> Iterator[str]:
     """Yield the memory along the lines of a figure of speed, for the last of them."""
     along, at = case.top.along, case.top.at
     if along is None or not at or not case.series.unit.endswith("/s"):

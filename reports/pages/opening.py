@@ -46,7 +46,7 @@ MULTIPLE = "multiple"  # the axis of several numeric axes that are varied one at
 _MOST_OF_A_KIND = 0.75  # share of the variants that lines along one number must hold
 _BEFORE = ("trained_", "initial_")
 _WRITTEN = "written_"
-_PASSES = {FORWARD_BACKWARD: "forward and backward"}  # as the section on mixers alone titles it
+_PASSES = {FORWARD_BACKWARD: "forward and backward"}  # the title in the section on mixers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class Opening:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Case:
+class _OpeningCase:
     about: About
     measured: Sequence[Series]
     series: Series
@@ -94,7 +94,7 @@ def opening(
         sides: The sides of the claim, if there is one.
         growths: The metrics of mixers alone along lengths.
     """
-    case = _Case(about=about, measured=measured, series=series, sides=sides, growths=growths)
+    case = _OpeningCase(about=about, measured=measured, series=series, sides=sides, growths=growths)
     for make in _RULES:
         found = make(case)
         if found is not None and found.drawings:
@@ -102,7 +102,7 @@ def opening(
     return Opening()
 
 
-def _asked_for(case: _Case) -> Opening | None:
+def _asked_for(case: _OpeningCase) -> Opening | None:
     """Return the figure along the axis or coordinate that `Ablation.opens_with` names."""
     if not case.about.opens_with.startswith(BY):
         return None
@@ -110,14 +110,14 @@ def _asked_for(case: _Case) -> Opening | None:
     return _along(case, name) or _lines(case, (name,))
 
 
-def _law(case: _Case) -> Opening | None:
+def _law(case: _OpeningCase) -> Opening | None:
     about, series = case.about, case.series
     groups = law_groups(about, case.measured, series.task) if about.held_out else ()
     drawing = law_figure(series, groups) if groups and series.is_whole_score else None
     return Opening(drawings=(drawing,)) if drawing else None
 
 
-def _crossovers(case: _Case) -> Opening | None:
+def _crossovers(case: _OpeningCase) -> Opening | None:
     """Return times of mixers alone by length, relative to the baseline's."""
     series = case.series
     if series.task != MIXER_ALONE or series.unit != "s" or not series.at.startswith("length="):
@@ -125,20 +125,20 @@ def _crossovers(case: _Case) -> Opening | None:
     return _times(case, series.metric, series.environment_id)
 
 
-def _times(case: _Case, metric: str, environment_id: str) -> Opening | None:
+def _times(case: _OpeningCase, metric: str, environment_id: str) -> Opening | None:
     growth = find(case.growths, metric, "length", environment_id)
     what = _PASSES.get(metric, readable(metric.removesuffix("_seconds")))
     drawing = crossover_figure(case.about, growth, what) if growth else None
     return Opening(drawings=(drawing,), growth=growth) if drawing else None
 
 
-def _coordinates(case: _Case) -> Opening | None:
+def _coordinates(case: _OpeningCase) -> Opening | None:
     """Return the metric along the coordinate of the claim, or along the return asked for."""
     name = coordinate(case.series.at)[0] if case.series.at else ASKED
     return _along(case, name) if case.series.task != MIXER_ALONE else None
 
 
-def _along(case: _Case, name: str) -> Opening | None:
+def _along(case: _OpeningCase, name: str) -> Opening | None:
     about, series = case.about, case.series
     found = [
         each
@@ -172,7 +172,7 @@ def _along(case: _Case, name: str) -> Opening | None:
     return Opening(drawings=shown, along=along, at=_by_place(points)) if drawing else None
 
 
-def _before(case: _Case, along: AxisSeries) -> Drawing | None:
+def _before(case: _OpeningCase, along: AxisSeries) -> Drawing | None:
     """Return the same metric before training, if the metric is that of a trained model."""
     after, before = _BEFORE
     if not along.metric.startswith(after):
@@ -189,12 +189,12 @@ def _before(case: _Case, along: AxisSeries) -> Drawing | None:
     return axis_figure(replace(found, lines=tuple(lines)), lines) if found else None
 
 
-def _numbers(case: _Case) -> Opening | None:
+def _numbers(case: _OpeningCase) -> Opening | None:
     """Return lines along a numeric axis that holds most variants."""
     return _lines(case, case.about.axes)
 
 
-def _lines(case: _Case, axes: Sequence[str]) -> Opening | None:
+def _lines(case: _OpeningCase, axes: Sequence[str]) -> Opening | None:
     about, series = case.about, case.series
     met = [v for v in about.variants if belongs(about, v, series.task) and series.values(v)]
     values = {variant: all_values_of(about, variant) for variant in met}
@@ -246,7 +246,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
     ]
 
 
-def _multiples(case: _Case) -> Opening | None:
+def _multiples(case: _OpeningCase) -> Opening | None:
     """Return a line for each numeric axis, along multiples of the baseline's value.
 
     This is the figure of numbers that are varied one at a time, such as depth and width.
@@ -273,7 +273,7 @@ def _multiples(case: _Case) -> Opening | None:
     return _drawn(case, points, axis=MULTIPLE, titles={MULTIPLE: title}, how="by")
 
 
-def _kinds(case: _Case) -> Opening | None:
+def _kinds(case: _OpeningCase) -> Opening | None:
     """Return two crossed axes of words: the values of one side by side, a mark for each other."""
     about, series = case.about, case.series
     met = [v for v in about.variants if belongs(about, v, series.task) and series.values(v)]
@@ -297,7 +297,7 @@ def _kinds(case: _Case) -> Opening | None:
     return _drawn(case, points, axis=across, titles={across: axis_in_words(across), **words})
 
 
-def _tasks(case: _Case) -> Opening | None:
+def _tasks(case: _OpeningCase) -> Opening | None:
     """Return a score that several tasks share: tasks side by side, a mark for each variant."""
     about, series = case.about, case.series
     same = [
@@ -318,7 +318,7 @@ def _tasks(case: _Case) -> Opening | None:
 
 
 def _drawn(
-    case: _Case,
+    case: _OpeningCase,
     points: _Points,
     *,
     axis: str,
@@ -364,7 +364,7 @@ def _by_place(points: _Points) -> dict[float, dict[str, tuple[Series, str]]]:
     return dict(sorted(found.items()))
 
 
-def _state(case: _Case) -> Opening | None:
+def _state(case: _OpeningCase) -> Opening | None:
     """Return the score against the bytes of state, if the variants have different mixers."""
     about, series = case.about, case.series
     mixers = {facts.mixer for facts in about.subjects.values() if facts.mixer}
@@ -374,7 +374,7 @@ def _state(case: _Case) -> Opening | None:
     return Opening(drawings=(drawing,)) if drawing else None
 
 
-def _dots(case: _Case) -> Opening | None:
+def _dots(case: _OpeningCase) -> Opening | None:
     """Return a dot for each seed of the sides, the baseline and as many others as fit."""
     about, series = case.about, case.series
     met = [v for v in about.variants if belongs(about, v, series.task) and series.values(v)]
@@ -386,7 +386,7 @@ def _dots(case: _Case) -> Opening | None:
     return Opening(drawings=(drawing,)) if drawing else None
 
 
-def _with_savings(case: _Case, found: Opening) -> Opening:
+def _with_savings(case: _OpeningCase, found: Opening) -> Opening:
     """Add the times of mixers alone if the main figure is of a score."""
     if found.growth is not None or not case.series.is_score:
         return found
@@ -400,7 +400,7 @@ def _with_savings(case: _Case, found: Opening) -> Opening:
     return replace(found, drawings=(*found.drawings, *added.drawings), growth=added.growth)
 
 
-_Rule = Callable[[_Case], Opening | None]
+_Rule = Callable[[_OpeningCase], Opening | None]
 _RULES: tuple[_Rule, ...] = (
     _asked_for,
     _law,
