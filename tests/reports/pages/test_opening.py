@@ -12,6 +12,7 @@ from bakeoff.reports.pages.answer import Answer, answer
 from bakeoff.reports.pages.findings_in_words import gap
 from bakeoff.reports.pages.opening import Opening, opening
 from bakeoff.reports.stats.intervals import mean_interval, paired_differences
+from bakeoff.reports.tables.comparison import comparison_table
 from bakeoff.reports.view import Sweep, read_sweep
 from tests.reports import shipped
 from tests.reports.conftest import known
@@ -152,3 +153,19 @@ def test_all_parts_of_a_question_are_answered(name: str, part: str) -> None:
 )
 def test_the_first_sentence_holds_more_than_the_claim(name: str, part: str) -> None:
     assert part in _answer(name).sentence
+
+
+def test_scores_that_two_metrics_share_have_one_column() -> None:
+    """A captioner is scored by quality and by written_scores, on the same outputs."""
+    sweep = _sweep("captioning")
+    table = comparison_table(sweep.about, sweep.compared, "emoji_scenes")
+    assert [column.title for column in table.columns].count("BLEU") == 1
+    assert "written BLEU" not in [column.title for column in table.columns]
+    assert "written BLEU has the same numbers as BLEU." in table.footnotes
+
+
+def test_coordinates_are_in_the_order_of_their_numbers() -> None:
+    every = [s for s in _sweep("heads").measured if s.at.startswith("learning_rate=")]
+    rates = [float(one.at.partition("=")[2]) for one in every]
+    assert len(rates) > 2
+    assert rates == sorted(rates)
