@@ -34,7 +34,6 @@ ABLATION = Ablation(
     ],
     tasks=["fashion_mnist_images"],
     probes=["quality", "floors", "parameters", "flops"],
-    opens_with="filters",
     claim=Claim(
         "attention to channels and places classifies more images rightly than none",
         metric="accuracy",

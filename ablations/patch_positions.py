@@ -31,7 +31,6 @@ ABLATION = Ablation(
     ],
     tasks=["fashion_mnist_images"],
     probes=["quality", "floors", "parameters"],
-    opens_with="attention",
     claim=Claim(
         "learned positions classify more images rightly than none",
         metric="accuracy",

@@ -54,6 +54,7 @@ ABLATION = Ablation(
     ],
     combine="cross",
     tasks=["fashion_mnist_corrupted"],
+    opens_with="by corruption",
     probes=["quality", "floors", "parameters", "flops"],
     claim=Claim(
         "a vision transformer trained on attacked images knows more of the corrupted ones",

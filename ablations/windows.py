@@ -27,7 +27,6 @@ ABLATION = Ablation(
     ],
     tasks=["fashion_mnist_images"],
     probes=["quality", "floors", "parameters", "flops"],
-    opens_with="attention",
     claim=Claim(
         "a bias by relative places classifies more rightly than none",
         metric="accuracy",

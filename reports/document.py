@@ -305,8 +305,20 @@ def column_rows(
 _SPELT = {"bleu": "BLEU", "chrf": "chrF", "cider_d": "CIDEr-D", "rouge_l": "ROUGE-L"}
 
 
+# Units at the end of names, since a unit stands beside the number or in the title of an axis.
+_OF_UNITS = {
+    "_seconds": "_time",
+    "_peak_bytes": "_peak_memory",
+    "_memory_bytes": "_memory",
+    "state_bytes": "state_size",
+}
+
+
 def readable(name: str) -> str:
-    """Return a metric's or task's name without underscores."""
+    """Return a metric's or task's name without underscores, and without a unit of time or size."""
+    for unit, what in _OF_UNITS.items():
+        if name.endswith(unit):
+            name = name.removesuffix(unit) + what
     found = f"_{name}_"
     for words, spelt in _SPELT.items():
         found = found.replace(f"_{words}_", f"_{spelt}_")

@@ -186,6 +186,6 @@ def _curvature_error(means: LogMeans, logs: Array, grid: Array) -> Array:
 
 
 def _written(value: float) -> str:
-    """Return a number with three significant digits and thousands separators."""
+    """Return a whole number of at most three significant digits, with thousands separators."""
     digits = _DIGITS - 1 - math.floor(math.log10(value))
-    return f"{round(value, digits):,.{max(0, digits)}f}"
+    return f"{round(value, min(0, digits)):,.0f}"

@@ -73,6 +73,17 @@ def what_no_floor_shows(about: About, claim: ClaimSpec, measured: Sequence[Serie
     )
 
 
+def best_floor(about: About, score: Series) -> tuple[str, float] | None:
+    """Return the label and the score of the best floor of a task, or None if none is known."""
+    return _best_floor(about, score)
+
+
+def beats_floor(about: About, score: Series, variant: str) -> bool:
+    """Return True if a variant is better than the best floor, or if no floor is known."""
+    floor = _best_floor(about, score)
+    return floor is None or _beats(score, variant, floor[1])
+
+
 def below_floor(about: About, score: Series) -> str:
     """Return a sentence if the baseline does not beat the best floor of a task; else empty.
 

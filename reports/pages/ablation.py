@@ -6,7 +6,7 @@ The page depends only on the sweep, not on the clock, the host or the network.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bakeoff.reports.document import (
@@ -30,7 +30,6 @@ from bakeoff.reports.pages.failures import (
     fates_in_words,
 )
 from bakeoff.reports.pages.mixers import controls_section, mixers_section
-from bakeoff.reports.pages.pictures import opening_picture
 from bakeoff.reports.pages.samples import sample_sections
 from bakeoff.reports.pages.summary import SummaryPoint, certainty, facts, folded
 from bakeoff.reports.plots.learning_curves import curves_figure, learning_curves
@@ -58,6 +57,7 @@ from bakeoff.suite.schema import (
 SCALES = ("smoke", "quick", "standard", "paper")
 MAX_DOTS = 30  # with more rows, the score figure is left out if other tables group them
 MAX_UNRANKED = 40  # with more variants, a table is ranked and folded
+MOST_COLUMNS = 5  # more do not fit on a screen 1,300 pixels wide
 MOST_BEST = 8  # variants that the page shows unfolded if there are more
 _READING = (
     "Each row is a variant. A variant differs from the baseline (shaded row) only in the settings "
@@ -143,8 +143,10 @@ class Page:
     @property
     def all_drawings(self) -> tuple[Drawing, ...]:
         """All drawings in the order of the page."""
-        own = filter(None, (self.answer.picture, self.answer.drawing))
-        return (*own, *(drawing for section in self._sections for drawing in section.drawings))
+        return (
+            *self.answer.drawings,
+            *(drawing for section in self._sections for drawing in section.drawings),
+        )
 
     @property
     def fates(self) -> tuple[Mapping[str, str], ...]:
@@ -192,12 +194,13 @@ def page(sweep: Sweep, scales: Sequence[str]) -> Page:
     cover = whole_coverage(about, measured)
     failures = () if cover.is_complete else failure_groups(about, measured)
     tasks = [task for task in about.tasks if task != MIXER_ALONE]
-    first = replace(answer(about, measured, judged), picture=opening_picture(about))
-    on_tasks = [each for task in tasks for each in _on_task(sweep, task, first)]
-    alone = [mixers] if mixers else []
+    first = answer(about, measured, judged, sweep.growths)
+    above = {drawing.name for drawing in first.drawings}
+    on_tasks = [each for task in tasks for each in _on_task(sweep, task, above)]
+    alone = [_without_above(mixers, above)] if mixers else []
     is_of_task = about.claim is not None and about.claim.task != MIXER_ALONE
     parts = [*on_tasks, *alone] if is_of_task else [*alone, *on_tasks]  # the claim's part first
-    findings = folded((*parts, *_others(sweep, first.picture)))
+    findings = folded((*parts, *_others(sweep, above)))
     return Page(
         about=about,
         scales=tuple(scales),
@@ -233,41 +236,41 @@ def metric_in_words(metric: str, unit: str, better: str) -> str:
     return f"{said}." if better == "none" else f"{said}; {better} is better."
 
 
-def _on_task(sweep: Sweep, task: str, first: Answer) -> Iterator[Section]:
+def _on_task(sweep: Sweep, task: str, above: Container[str]) -> Iterator[Section]:
     """Yield the section on scaling laws, if the sweep has held-out sizes, and the comparison."""
     law = law_section(sweep.about, sweep.measured, task) if sweep.about.held_out else None
     if law is not None:
-        exhibits = tuple(_without(first.drawing, one) for one in law.exhibits)
-        yield replace(law, exhibits=exhibits)
-    yield _task(sweep, task, first)
+        yield _without_above(law, above)
+    yield _task(sweep, task, above)
 
 
-def _task(sweep: Sweep, task: str, first: Answer) -> Section:
+def _task(sweep: Sweep, task: str, above: Container[str]) -> Section:
     """Return the section that compares variants on a task, with figures of the same numbers."""
     measured, beside = sweep.measured, sweep.compared
     judged = primary(beside, task)
     table = comparison_table(sweep.about, beside, task)
     has_lines = len(sweep.about.variants) > 1 or any(s.at for s in measured if s.task == task)
     exhibits = axis_exhibits(sweep.about, measured, task) if has_lines else ()
-    along = tuple(_without(first.drawing, one) for one in exhibits)
+    along = tuple(_without(above, one) for one in exhibits)
     has_groups = any(not one.is_of_variants for shown in along for one in shown.all_tables)
     is_elsewhere = len(table.rows) > MAX_DOTS and has_groups
     best, folded = _best(table, judged)
     shown = [row.name for row in best.rows if not row.is_floor] if folded else None
-    is_above = judged and first.drawing and first.drawing.name == figure_name(judged)
+    is_above = judged is not None and figure_name(judged) in above
     is_drawn = len(table.rows) > 1 and not is_elsewhere and not is_above
     score = score_figure(sweep.about, judged, shown) if judged and is_drawn else None
+    narrow, *more = _narrow(best)
     comparison = Exhibit(
         title="",
         sentences=(_READING,),
-        tables=(best,),
+        tables=(narrow,),
         drawings=(score,) if score else (),
-        folded=folded,
+        folded=(*more, *(part for table in folded for part in _narrow(table))),
     )
     return Section(
         title=table.title,
         sentences=tuple(_what_is_judged(sweep.about, judged)) if judged else (),
-        exhibits=(comparison, *along, *_looks(sweep, judged, first.drawing)),
+        exhibits=(comparison, *along, *_looks(sweep, judged, above)),
     )
 
 
@@ -277,10 +280,41 @@ def _what_is_judged(about: About, judged: Series) -> Iterator[str]:
         yield f"It is computed by sacrebleu with the signature {about.signatures[judged.task]}."
 
 
-def _without(above: Drawing | None, exhibit: Exhibit) -> Exhibit:
-    """Return the exhibit without the figure that the top of the page already shows."""
-    left = (one for one in exhibit.drawings if not above or one.name != above.name)
-    return replace(exhibit, drawings=tuple(left))
+def _without_above(section: Section, above: Container[str]) -> Section:
+    return replace(section, exhibits=tuple(_without(above, one) for one in section.exhibits))
+
+
+def _without(above: Container[str], exhibit: Exhibit) -> Exhibit:
+    """Return the exhibit without the figures that the top of the page already shows."""
+
+    def left(drawings: Iterable[Drawing]) -> tuple[Drawing, ...]:
+        return tuple(one for one in drawings if one.name not in above)
+
+    views = (replace(view, drawings=left(view.drawings)) for view in exhibit.views)
+    kept = tuple(view for view in views if view.drawings or view.tables)
+    return replace(exhibit, drawings=left(exhibit.drawings), views=kept)
+
+
+def _narrow(table: ReportTable) -> Iterator[ReportTable]:
+    """Yield a table of the first columns, and tables of the others, so that none is cut."""
+    for start in range(0, max(1, len(table.columns)), MOST_COLUMNS):
+        end = start + MOST_COLUMNS
+        part = replace(
+            table,
+            columns=table.columns[start:end],
+            rows=tuple(replace(row, entries=row.entries[start:end]) for row in table.rows),
+        )
+        number = start // MOST_COLUMNS
+        if number:
+            part = replace(
+                part,
+                name=f"{table.name}-more-{number}",
+                title=f"{table.title}: more measurements",
+                rows=tuple(row for row in part.rows if not row.is_floor),
+                footnotes=(),
+                has_coverage=False,
+            )
+        yield part
 
 
 def _best(table: ReportTable, judged: Series | None) -> tuple[ReportTable, tuple[ReportTable, ...]]:
@@ -308,14 +342,13 @@ def _best(table: ReportTable, judged: Series | None) -> tuple[ReportTable, tuple
     )
 
 
-def _looks(sweep: Sweep, judged: Series | None, above: Drawing | None) -> Iterator[Exhibit]:
+def _looks(sweep: Sweep, judged: Series | None, above: Container[str]) -> Iterator[Exhibit]:
     """Yield the learning curves of the score, and the score against costs."""
     if judged is None or not judged.is_score:
         return
     about = sweep.about
-    name = above.name if above else ""
     of_costs = (
-        tradeoff_exhibit(about, sweep.compared, judged, name) if len(about.variants) > 1 else None
+        tradeoff_exhibit(about, sweep.compared, judged, above) if len(about.variants) > 1 else None
     )
     yield from filter(None, (_learning_curves(sweep, judged), of_costs))
 
@@ -328,7 +361,7 @@ def _learning_curves(sweep: Sweep, judged: Series) -> Exhibit | None:
     return Exhibit(title="Learning curves", sentences=(_ONLY_THE_ENDS,), drawings=(drawing,))
 
 
-def _others(sweep: Sweep, picture: Drawing | None) -> Iterator[Section]:
+def _others(sweep: Sweep, above: Container[str]) -> Iterator[Section]:
     """Yield the other sections, each only if it can have data."""
     about, measured = sweep.about, sweep.compared
     is_known = has_counterpart(about.ablation)
@@ -339,7 +372,7 @@ def _others(sweep: Sweep, picture: Drawing | None) -> Iterator[Section]:
     for shown in filter(None, (together, pooled, published)):
         is_folded = together is not None and shown is published  # it only adds details by method
         yield Section(title=shown.title, exhibits=(replace(shown, title=""),), is_folded=is_folded)
-    yield from sample_sections(about, picture)
+    yield from sample_sections(about, above)
     if about.costs:
         yield costs_section(about)
     if len(about.editions_with_results) > 1:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict, with_q_values
 from bakeoff.reports.escape import slug
-from bakeoff.reports.pages.answer import answer_in_words, best_in_words
+from bakeoff.reports.pages.answer import answer_in_words
+from bakeoff.reports.pages.findings_in_words import best_in_words
 from bakeoff.reports.pages.summary import (
     coverage_in_words,
     published_in_words,

@@ -68,7 +68,8 @@ _LOOKS = (
     "Each column is a word of the reference caption, which is given to the model up to that word; "
     "the map shows the attention over the picture when the word is predicted. Places with more "
     "weight than the average, which is 1, are orange. If a model has several heads and layers, the "
-    "architecture combines them into one map. The picture is number {} of the four above. "
+    "architecture combines them into one map. It is picture {} of the four whose captions the page "
+    "shows. "
 )
 _DRAWN = (
     "The figure shows four pictures of the validation split, evenly spaced and starting with the "

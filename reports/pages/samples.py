@@ -5,7 +5,7 @@ For each variant, the model of the first seed is shown. No number in these secti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 
 from bakeoff.reports.document import (
@@ -361,9 +361,8 @@ _SECTIONS: tuple[tuple[str, str, tuple[Maker, ...]], ...] = (
 )
 
 
-def sample_sections(about: About, opening: Drawing | None = None) -> Iterator[Section]:
-    """Yield the sections on samples, without the drawing at the top of the page."""
-    shown = opening.name if opening else ""
+def sample_sections(about: About, above: Container[str] = ()) -> Iterator[Section]:
+    """Yield the sections on samples, without the figures at the top of the page."""
     tasks = [task for task in about.tasks if task in about.samples]
     for title, introduction, makers in _SECTIONS:
         exhibits = tuple(
@@ -371,7 +370,7 @@ def sample_sections(about: About, opening: Drawing | None = None) -> Iterator[Se
             for task in tasks
             for make in makers
             for exhibit in make(about, task)
-            if all(drawing.name != shown for drawing in exhibit.drawings)
+            if all(drawing.name not in above for drawing in exhibit.drawings)
         )
         if exhibits:
             yield Section(

@@ -70,6 +70,7 @@ class ChartLine:
     """A named line through estimates.
 
     Attributes:
+        name: The name beside its end; empty for the only line of a chart.
         index: The number that determines colour, dashes and marker.
         estimates: Position -> estimate, with positions in ascending order.
         hollow: The positions whose points are hollow.
@@ -270,7 +271,7 @@ def _formatter(write: Callable[[float], str]) -> FuncFormatter:
 def _names(chart: LineChart) -> Iterator[tuple[float, str, Look]]:
     """Yield the value at the end of each line, its label, and the look of the sample before it."""
     for line in chart.lines:
-        if line.points:
+        if line.points and line.name:
             name = label(line.name, width=MAX_LETTERS) + line.mark
             yield line.ends[1][1], name, chart.style.of(line)
     strokes = [stroke for line in chart.lines for stroke in line.above]
@@ -290,7 +291,9 @@ def _write_names(axes: Axes, names: Sequence[tuple[float, str, Look]]) -> None:
     free = spread([height for height, _ in ordered], rooms)
     for height, (_, (_, text, look)) in zip(free, ordered, strict=True):
         shown = {key: value for key, value in look.items() if key not in _OF_DATA}
-        axes.plot([1.02, 1.06], [height] * 2, transform=axes.transAxes, clip_on=False, **shown)
+        ends = [1.04] if look.get("linestyle") == "none" else [1.02, 1.06]
+        places = [height] * len(ends)
+        axes.plot(ends, places, transform=axes.transAxes, clip_on=False, **shown)
         axes.text(1.075, height, text, transform=axes.transAxes, va="center", fontsize=9)
 
 

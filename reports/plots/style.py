@@ -113,8 +113,9 @@ def glyphs(family: str) -> frozenset[int]:
 
 
 def axis_title(metric: str, unit: str, better: str) -> str:
-    """Return the title of an axis: the name, the unit and the direction of a metric."""
-    shown = "" if unit == "1" else f" ({unit})"
+    """Return the title of an axis: name, unit unless the name has it, and direction of a metric."""
+    words = {word.lower().removesuffix("s") for word in readable(metric).split()}
+    shown = "" if unit == "1" or unit.lower() in words else f" ({unit})"
     side = "" if better == "none" else f", {better} is better"
     return f"{readable(metric)}{shown}{side}"
 

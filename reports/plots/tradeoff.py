@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.ticker import FixedLocator, Locator, LogLocator, MaxNLocator
@@ -69,7 +69,7 @@ class _Scored:
 
 
 def tradeoff_exhibit(
-    about: About, measured: Sequence[Series], judged: Series, above: str = ""
+    about: About, measured: Sequence[Series], judged: Series, above: Container[str] = ()
 ) -> Exhibit | None:
     """Plot a score against each cost in which variants differ.
 
@@ -77,7 +77,7 @@ def tradeoff_exhibit(
         about: The sweep.
         measured: All series of the sweep, including the costs.
         judged: The score.
-        above: The name of the figure at the top of the page, which is described but not repeated.
+        above: The names of the figures at the top of the page, which are not repeated.
 
     Returns:
         The exhibit, or None if no cost has at least two variants and differs between them.
@@ -86,7 +86,7 @@ def tradeoff_exhibit(
     if not views:
         return None
     kinds = listed([view.title for view in views])
-    shown = [view for view in views if view.drawings[0].name == above]
+    shown = [view for view in views if view.drawings[0].name in above]
     words = [text for view in shown for text in (_ABOVE.format(view.title), *view.sentences)]
     return Exhibit(
         title=capitalized(f"{readable(judged.metric)} against {kinds}"),

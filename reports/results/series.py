@@ -15,7 +15,14 @@ from functools import cached_property
 
 import pandas as pd
 
-from bakeoff.reports.results.reading import Reading, first_of_seeds, reading_of, resolution_of
+from bakeoff.reports.results.axis_values import number
+from bakeoff.reports.results.reading import (
+    Reading,
+    coordinates,
+    first_of_seeds,
+    reading_of,
+    resolution_of,
+)
 from bakeoff.reports.stats.intervals import CONFIDENCE, Estimate, mean_interval, share_interval
 from bakeoff.suite.schema import (
     BASELINE_AGAIN,
@@ -327,18 +334,26 @@ def _by_environment(whole: Series) -> Iterator[Series]:
 
 
 def _by_coordinate(series: Series) -> Iterator[Series]:
-    coordinates = list(dict.fromkeys(r.at for some in series.readings.values() for r in some))
+    places = list(dict.fromkeys(r.at for some in series.readings.values() for r in some))
     one_each = all(len({r.at for r in some}) <= 1 for some in series.readings.values())
     if one_each:
-        at = coordinates[0] if len(coordinates) == 1 else ""
+        at = places[0] if len(places) == 1 else ""
         yield _one_a_seed(replace(series, at=at))
         return
-    for at in sorted(coordinates, key=lambda text: (len(text), text)):  # length=64 before =128
+    for at in sorted(places, key=_by_number):
         there = {
             variant: tuple(r for r in some if r.at == at)
             for variant, some in series.readings.items()
         }
         yield _one_a_seed(replace(series, at=at, readings=there))
+
+
+def _by_number(at: str) -> tuple[int, str, float, str]:
+    """Return a key that sorts coordinates by number: ``length=64`` before ``length=128``."""
+    named = coordinates(at)
+    numbers = (number(value) for value in named.values())
+    first = next((value for value in numbers if value is not None), math.inf)
+    return len(named), next(iter(named), ""), first, at
 
 
 def _one_a_seed(series: Series) -> Series:

@@ -120,6 +120,7 @@ class AxisSeries:
         row_title: The meaning of a line: ``variant``, or the axes that define the groups.
         trained_at: The length at which all variants were trained, or None for other axes.
         titles: The names of the axis and of its places, see `About.part_titles`.
+        are_kinds: True if places are unordered kinds, whatever their names.
         counts: Place -> number of sentences there, for places at which all readings agree.
     """
 
@@ -133,6 +134,7 @@ class AxisSeries:
     row_title: str = "variant"
     trained_at: float | None = None
     titles: Mapping[str, str] = field(default_factory=dict)
+    are_kinds: bool = False
     counts: Mapping[float, int] = field(default_factory=dict)
     lines: tuple[AxisLine, ...]
 
@@ -152,9 +154,10 @@ class AxisSeries:
 
     @property
     def has_kinds(self) -> bool:
-        """True if places are unordered kinds: all have names, and no name contains a digit."""
+        """True if places are unordered kinds: as stated, or if no name of a place has a digit."""
         names = "".join(map(self.title_of, self.places))
-        return self.has_named_places and not any(map(str.isdigit, names))
+        is_unordered = self.has_named_places and not any(map(str.isdigit, names))
+        return self.are_kinds or is_unordered
 
     @property
     def is_of_groups(self) -> bool:
@@ -266,9 +269,9 @@ def _of_variants(
     whole = next((s for s in measured if s.is_whole_score and _is_same(s, first)), None)
     lines = []
     for variant in met:
-        at = {place: _point(about, series, variant) for place, series in placed.items()}
+        at = {place: line_point(about, series, variant) for place, series in placed.items()}
         if whole is not None and lengths.get(variant):
-            at[lengths[variant]] = _point(about, whole, variant)
+            at[lengths[variant]] = line_point(about, whole, variant)
         is_baseline = variant == about.baseline
         lines.append(
             AxisLine(
@@ -303,7 +306,7 @@ def _of_groups(about: About, series: Series, axis: LabelAxis) -> AxisSeries:
             index=index,
             note=group.note,
             is_baseline=about.baseline in group.variants.values(),
-            at={place: _point(about, series, v) for place, v in group.variants.items()},
+            at={place: line_point(about, series, v) for place, v in group.variants.items()},
         )
         for index, group in enumerate(axis.groups)
     ]
@@ -323,7 +326,7 @@ def _series(series: Series, axis: str, lines: Sequence[AxisLine], **fields: Any)
     )
 
 
-def _point(about: About, series: Series, variant: str) -> AxisPoint:
+def line_point(about: About, series: Series, variant: str) -> AxisPoint:
     """Return the number of a variant; a rate that a search did not try is not a failure."""
     absent = "not tried" if series.probe == LEARNING_RATE else "no result"
     values = tuple(series.values(variant).values())
@@ -363,6 +366,7 @@ _STYLE_OF_KINDS = LineStyle(
     has_markers=True,
     bars={"zorder": 2},
 )
+_TICK_LETTERS = 13  # line width of the names of places
 _SIDE_BY_SIDE = 0.6  # largest share of the distance between two kinds that their points take
 _APART = 0.14  # share of that distance between two points
 _AXIS_NAMES = {
@@ -400,7 +404,7 @@ def axis_figure(series: AxisSeries, shown: Sequence[AxisLine]) -> Drawing | None
     return draw(
         LineChart(
             name=figure_name(series),
-            title=f"{title.partition(' (tokens)')[0]} on {series.task}{part}",
+            title=f"{title.partition(' (tokens)')[0]} on {readable(series.task)}{part}",
             caption=_caption(series, lines),
             description=_describe(series, lines),
             height=4.2,
@@ -475,7 +479,7 @@ def _x_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
         title=readable_axis(series),
         is_log=is_wide and not series.has_named_places,
         ticks=evenly_spaced(series.places),
-        write=lambda place: place_name(series, place),
+        write=lambda place: label(place_name(series, place), width=_TICK_LETTERS),
         rule=None if series.trained_at is None else (series.trained_at, _DASHED),
         rule_name="trained at this length",
     )

@@ -80,6 +80,7 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Rep
         filled += (cost,) if cost else ()
     if judged and judged.is_score:
         filled += tuple(speedup_columns(about, here, judged, variants))
+    filled, repeated = _without_repeats(filled, variants)
     rows = tuple(
         replace(row, coverage=str(variant_coverage(about, judged, row.name)))
         for row in _variant_rows(about, filled, variants)
@@ -95,9 +96,32 @@ def comparison_table(about: About, measured: Sequence[Series], task: str) -> Rep
         task=task,
         columns=filled,
         rows=(*rows, *floors),
-        footnotes=tuple(note for note, is_due in notes.items() if is_due),
+        footnotes=(*(note for note, is_due in notes.items() if is_due), *repeated),
         has_coverage=True,
     )
+
+
+_OF_COUNTS = frozenset({"", "1", "s", "B", "bytes", "FLOP"})  # equal by accident, or for a reason
+
+
+def _without_repeats(
+    filled: Sequence[Column], variants: Sequence[str]
+) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+    """Return the columns without those of the same scores as an earlier one, and notes on these.
+
+    BLEU and written BLEU are equal where both judge the same outputs.
+    """
+    kept: dict[tuple[object, ...], Column] = {}
+    notes = []
+    for column in filled:
+        points = [column.entries[v].estimate.point for v in variants if v in column.entries]
+        key = (column.measured_unit, column.arrow, *points)
+        is_score = column.measured_unit not in _OF_COUNTS and any(points)
+        if not is_score or key not in kept:
+            kept[key if is_score else (column.key,)] = column
+        else:
+            notes.append(f"{column.title} has the same numbers as {kept[key].title}.")
+    return tuple(kept.values()), tuple(notes)
 
 
 def _floor_rows(about: About, judged: Series, filled: Sequence[Column]) -> Iterator[Row]:

@@ -408,7 +408,8 @@ class Ablation(FrozenSpec):
             scores, if the question is about it. ``attention`` shows attention over the image,
             ``positions`` similarities of positions, ``filters`` the first filters, ``words`` what
             the words of a caption attend to, ``drawings`` generated images. The page shows none if
-            no model has them.
+            no model has them. ``by corruption`` draws the score along that axis of the ablation,
+            or that coordinate of the task's parts, where the page would choose another figure.
         scaling_law: Adds larger, held-out variants, and a scaling law on the page that predicts
             them. A side of the claim may name them as ``mixer=lstm, held out``.
         name: The name in the journal, MLflow and reports: lower-case letters, digits and
@@ -429,7 +430,10 @@ class Ablation(FrozenSpec):
     teacher: Model | None = None
     claim: Claim | None = None
     combine: Literal["one_at_a_time", "cross", "first_with_each"] = "one_at_a_time"
-    opens_with: Literal["", "attention", "positions", "filters", "words", "drawings"] = ""
+    opens_with: Annotated[
+        str,
+        Field(pattern=r"^(|attention|positions|filters|words|drawings|by [a-z][a-z0-9_]{0,63})$"),
+    ] = ""
     scaling_law: ScalingLaw | None = None
     name: RecordName | None = None
 

@@ -190,9 +190,9 @@ def test_the_first_screen_answers_shows_and_says_sample_and_scale_once(page: Pat
             screen.index(said)
             for said in (
                 "How many attention heads at a fixed width?",
-                "8 heads beat one.",
+                "8 heads beat one: bits per character is 2.4",
                 "Measured: heads=8 is better than heads=1 by",
-                "Bits per character on shakespeare",
+                "Bits per character against heads on shakespeare",
                 "5 variants on shakespeare characters and majority, with 3 seeds each.",
                 "Quick (runs on two CPU cores",
                 "The claim is from",

@@ -7,16 +7,21 @@ from statistics import fmean
 
 import pytest
 
+from bakeoff.reports.analysis.crossover import crossover
 from bakeoff.reports.analysis.verdict import verdict
+from bakeoff.reports.document import listed
 from bakeoff.reports.pages.ablation import page
-from bakeoff.reports.pages.answer import MOST_DRAWN, Answer, answer, best_in_words
+from bakeoff.reports.pages.answer import Answer, answer
+from bakeoff.reports.pages.findings_in_words import best_in_words
+from bakeoff.reports.pages.opening import MOST_DRAWN
 from bakeoff.reports.plots import scores
 from bakeoff.reports.results.frame import curves_frame, results_frame
+from bakeoff.reports.results.length_sweep import find
 from bakeoff.reports.results.series import all_series, without_controls
 from bakeoff.reports.stats.intervals import mean_interval, paired_differences
 from bakeoff.reports.tables.comparison import primary
 from bakeoff.reports.view import Sweep, read_sweep
-from bakeoff.suite.schema import MIXER_ALONE, ClaimSpec
+from bakeoff.suite.schema import MIXER_ALONE, ClaimSpec, MetricSpec
 from tests.reports import conftest as synthetic
 from tests.reports import mixers_alone, shipped
 from tests.reports.conftest import known
@@ -30,10 +35,10 @@ def _unsaved(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _answer(sweep: Sweep) -> Answer:
     measured = without_controls(all_series(sweep.about, sweep.results))
-    return answer(sweep.about, measured, verdict(sweep.about, measured))
+    return answer(sweep.about, measured, verdict(sweep.about, measured), sweep.growths)
 
 
-def test_the_figure_is_of_the_claims_metric_at_its_coordinate() -> None:
+def test_a_time_of_a_length_is_drawn_by_length_with_its_crossovers() -> None:
     claim = ClaimSpec(
         statement="FNet is faster",
         metric="forward_seconds",
@@ -44,30 +49,32 @@ def test_the_figure_is_of_the_claims_metric_at_its_coordinate() -> None:
         task=MIXER_ALONE,
         at="length=4096",
     )
-    made = _answer(replace(mixers_alone.whole(), about=mixers_alone.about(claim=claim)))
-    drawing = known(made.drawing)
-    assert drawing.title == "Forward seconds on mixers alone, at length 4096"
-    assert drawing.name == "mixer_alone-forward_seconds-length-4096"
-    assert "Dots are processes" in drawing.caption
-    rows = mixers_alone.whole().results
+    sweep = replace(mixers_alone.whole(), about=mixers_alone.about(claim=claim))
+    made = _answer(sweep)
+    assert made.drawings[0].name == "mixer_alone-forward_seconds-ratio-by-length"
+    assert made.sentence.startswith("FNet is faster: forward time is ")
+    rows = sweep.results
     here = (rows["metric"] == claim.metric) & (rows["at"] == claim.at)
     mean = rows[here & (rows["variant"] == claim.a)]["value"].mean()
-    assert f"mixer=fnet: {mean:.4g}" in drawing.svg
-    assert made.sentence == "FNet is faster."
+    assert f"is {1000 * mean:.3g} ms (" in made.sentence
+    growth = known(find(sweep.growths, claim.metric, "length"))
+    text = crossover(growth, "mixer=performer", "baseline").text.partition(" [")[0]
+    assert f"performer from {text} tokens on (" in " ".join(made.besides)
 
 
 def test_without_a_claim_the_best_score_of_the_first_task_answers() -> None:
     sweep = synthetic.sweep()
     made = _answer(replace(sweep, about=synthetic.about(claim=None)))
     assert made.sentence.startswith(
-        "On shakespeare characters, heads=8 (baseline) has the best bits per character: 2.4"
+        "On shakespeare characters, no variant is best beyond doubt: 8 heads has the best mean "
+        "bits per character, 2.4"
     )
     assert (
         made.finding
         == "This ablation makes no claim, so there is no verdict; see the confidence intervals."
     )
     assert (made.badge, made.outcome) == ("", "")
-    assert known(made.drawing).name == "shakespeare_characters-bits_per_character"
+    assert made.drawings[0].name == "shakespeare_characters-bits_per_character-by-heads"
 
 
 def test_at_smoke_nothing_is_best() -> None:
@@ -83,11 +90,11 @@ def test_of_many_variants_both_sides_and_the_baseline_are_drawn() -> None:
         statement="x", metric="accuracy", a=a, b=b, by=0.0, source="", task="majority"
     )
     made = _answer(replace(many, about=replace(many.about, claim=claim)))
-    drawn = known(made.drawing).svg.count(": ")
+    drawn = made.drawings[0].svg.count(": ")
     assert drawn == MOST_DRAWN
     for variant in (a, b, many.about.baseline):
-        assert f"{variant}: " in known(made.drawing).svg
-    assert known(made.drawing).caption.endswith("10 of 300 variants are shown.")
+        assert f"{variant}: " in made.drawings[0].svg
+    assert made.drawings[0].caption.endswith("10 of 300 variants are shown.")
 
 
 def test_many_variants_that_differ_in_a_number_are_drawn_along_it_and_only_once() -> None:
@@ -95,7 +102,7 @@ def test_many_variants_that_differ_in_a_number_are_drawn_along_it_and_only_once(
     home = shipped.FOLDER / "learning_rate"
     sweep = read_sweep(home / "results.parquet", home / "curves.parquet")
     assert len(sweep.about.variants) > MOST_DRAWN
-    drawn = known(_answer(sweep).drawing)
+    drawn = _answer(sweep).drawings[0]
     assert drawn.name.endswith("-by-learning_rate")
     exhibits = [each for part in page(sweep, ["quick"]).findings for each in part.exhibits]
     beneath = [drawing.name for each in exhibits for drawing in each.drawings]
@@ -106,28 +113,55 @@ def test_many_variants_that_differ_in_a_number_are_drawn_along_it_and_only_once(
 def test_without_results_there_is_a_sentence_and_no_figure() -> None:
     made = _answer(Sweep(synthetic.about(), results_frame([]), curves_frame([])))
     assert made.sentence == "The measurements cannot show whether 8 heads beat one."
-    assert made.drawing is None
+    assert made.drawings == ()
 
 
-def test_beside_a_verdict_on_scores_the_best_variant_is_named_whichever_it_is() -> None:
+def test_the_first_sentence_has_both_means_and_their_difference() -> None:
     sweep = synthetic.sweep()
-    claim = known(sweep.about.claim)
-    assert len(sweep.about.variants) > 2
-    assert "has the best" in _answer(sweep).finding
-    rows, curves = (
-        frame[frame["variant"].isin([claim.a, claim.b])] for frame in (sweep.results, sweep.curves)
-    )
-    alone = synthetic.about(variants=(claim.a, claim.b))
-    assert "has the best" not in _answer(Sweep(alone, rows, curves)).finding
+    claim, made = known(sweep.about.claim), _answer(sweep)
+    score = known(primary(sweep.measured, sweep.about.tasks[0]))
+    ours, theirs = score.values(claim.a), score.values(claim.b)
+    estimate = mean_interval(paired_differences(theirs, ours))
+    assert f"is {fmean(ours.values()):.4f} (8 heads)" in made.sentence
+    assert f"against {fmean(theirs.values()):.4f} (1 head)" in made.sentence
+    assert f"{abs(known(estimate.point)):.4f} bit better (" in made.sentence
 
 
-def test_a_best_variant_that_is_not_told_apart_from_the_baseline_is_said_to_be_so() -> None:
+def test_a_best_variant_is_named_only_if_it_beats_every_other_one() -> None:
     about = synthetic.about(claim=None)
-    sweep = replace(synthetic.sweep(), about=about)
-    score = known(primary(all_series(about, sweep.results), about.tasks[0]))
-    best = min(about.variants, key=lambda variant: fmean(score.values(variant).values()))
-    for baseline in about.variants:
+    score = known(primary(all_series(about, synthetic.sweep().results), about.tasks[0]))
+    means = {variant: fmean(score.values(variant).values()) for variant in about.variants}
+    best = min(means, key=lambda variant: means[variant])
+    others = [variant for variant in means if variant != best]
+    alike = [
+        variant
+        for variant in others
+        if not mean_interval(
+            paired_differences(score.values(best), score.values(variant))
+        ).excludes_zero
+    ]
+    assert 0 < len(alike) < len(others)
+    for baseline in about.variants:  # the baseline may be the best, too
         said = best_in_words(replace(about, baseline=baseline), score)
-        differences = paired_differences(score.values(best), score.values(baseline))
-        is_open = baseline != best and not mean_interval(differences).excludes_zero
-        assert said.endswith("; the difference is not significant.") == is_open
+        assert "no variant is best beyond doubt" in said
+        assert said.endswith(f"is not told apart from {_spoken(alike)}.")
+        alone = [variant for variant in means if variant not in alike]
+        told = best_in_words(replace(about, baseline=alone[0], variants=tuple(alone)), score)
+        assert f"{_spoken([best])} has the best bits per character" in told
+
+
+def _spoken(variants: list[str]) -> str:
+    numbers = [variant.partition("=")[2] for variant in variants]
+    return listed([f"{number} head{'' if number == '1' else 's'}" for number in numbers])
+
+
+def test_what_is_below_a_floor_is_never_the_best() -> None:
+    about = synthetic.about(claim=None, floors={"shakespeare_characters": ("5-gram",)})
+    score = known(primary(all_series(about, synthetic.sweep().results), about.tasks[0]))
+    spec = MetricSpec(name=score.metric, unit=score.unit, better=score.better)
+    metrics = {score.task: {"quality": (spec,), "floors": (spec,)}}
+    reading = replace(score.of("heads=8")[0], value=1.0)
+    floored = replace(score, readings={**score.readings, "5-gram": (reading,)})
+    said = best_in_words(replace(about, metrics=metrics), floored)
+    assert "no variant beats the floor 5-gram (1)" in said
+    assert "nothing is said about which is better" in said

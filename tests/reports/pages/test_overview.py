@@ -6,7 +6,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import unescape
 
 import pytest
@@ -15,6 +15,7 @@ from bakeoff.reports.analysis.verdict import ClaimOutcome
 from bakeoff.reports.export.templating import html_templates, markdown_templates
 from bakeoff.reports.pages import ablation as ablation_page
 from bakeoff.reports.pages import answer as answer_page
+from bakeoff.reports.pages import opening as opening_page
 from bakeoff.reports.pages.ablation import page
 from bakeoff.reports.pages.overview import overview
 from bakeoff.reports.results.frame import curves_frame, results_frame
@@ -38,6 +39,10 @@ ANSWERS = {
 _BETTER = ("supported", "smaller than claimed")
 _NUMBER = r"([+−]?[0-9.]+)"
 _INTERVAL = re.compile(rf"([0-9.]+) % interval {_NUMBER} to {_NUMBER}")
+
+
+# A page adds the numbers of both sides to the sentence.
+_NUMBERS = re.compile(r": score is .*$")
 
 
 @dataclass(frozen=True)
@@ -126,8 +131,9 @@ def _on_page(sweep: Sweep) -> Shown:
     colour, kind, answer, finding = found.groups()
     assert colour == edge == kind.partition(",")[0]
     markdown = markdown_templates().get_template("report.md").render(page=made)
-    shown = Shown(kind, answer, unescape(finding))
-    assert next(_in_markdown(markdown.partition("<details>")[0])) == shown
+    shown = Shown(kind, _NUMBERS.sub(".", answer), unescape(finding))
+    top = next(_in_markdown(markdown.partition("<details>")[0]))
+    assert replace(top, answer=_NUMBERS.sub(".", top.answer)) == shown
     return shown
 
 
@@ -172,7 +178,7 @@ def _check(shown: Shown, claim: ClaimSpec) -> str:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Omit figures: only words are compared."""
-    for module in (ablation_page, answer_page):
+    for module in (ablation_page, opening_page):
         monkeypatch.setattr(module, "score_figure", lambda *_, **__: None)
 
 

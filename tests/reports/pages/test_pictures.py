@@ -75,8 +75,8 @@ def about(of_variants: dict[str, list[Sample]], **changes: Any) -> About:
 FULL = about({"heads=8": vision(), "heads=1": vision(seed=1), "heads=2": vision(seed=2)[1:]})
 
 
-def drawings(said: About, opening: Drawing | None = None) -> dict[str, Drawing]:
-    sections = sample_sections(said, opening)
+def drawings(said: About, *above: Drawing) -> dict[str, Drawing]:
+    sections = sample_sections(said, {each.name for each in above})
     found = (drawing for section in sections for drawing in section.drawings)
     return {each.name.removeprefix(f"{TASK}-"): each for each in found}
 
@@ -237,10 +237,10 @@ def test_a_page_opens_with_the_picture_that_it_is_about(opens_with: str) -> None
     sweep = synthetic.sweep()
     said = replace(sweep.about, samples=FULL.samples, opens_with=opens_with)
     made = page(replace(sweep, about=said), ("quick",))
-    above = known(made.answer.picture)
+    above, below = made.answer.drawings
     name = {"attention": "looks", "positions": "places", "filters": "filters"}[opens_with]
     assert above.name == f"{TASK}-{name}"
-    assert made.answer.drawing is not None
+    assert below.name.endswith("-by-heads")
     names = [drawing.name for drawing in made.all_drawings]
     assert names[0] == above.name
     assert len(set(names)) == len(names)  # all names are unique
@@ -250,7 +250,8 @@ def test_a_page_opens_with_the_picture_that_it_is_about(opens_with: str) -> None
 def test_without_being_asked_a_page_opens_with_the_score() -> None:
     sweep = synthetic.sweep()
     made = page(replace(sweep, about=replace(sweep.about, samples=FULL.samples)), ("quick",))
-    assert made.answer.picture is None
+    (first,) = made.answer.drawings
+    assert first.name.endswith("-by-heads")
     assert opening_picture(replace(FULL, opens_with="no such kind")) is None
 
 

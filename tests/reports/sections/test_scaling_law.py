@@ -186,8 +186,7 @@ def test_the_headline_says_the_exponents_and_whether_the_prediction_held(held: P
     assert "The loss falls as N^−alpha and D^−beta with alpha 0.52 [0.49, 0.56]" in sentence
     assert "(attention)" in sentence
     assert sentence.count("within the interval") == 2
-    assert held.answer.drawing is not None
-    assert held.answer.drawing.name.endswith("scaling-law")
+    assert held.answer.drawings[0].name.endswith("scaling-law")
 
 
 def test_a_miss_is_said_with_its_size_and_side() -> None:

@@ -1,0 +1,805 @@
+"""Answer the question of a page in sentences that are derived from its numbers.
+
+The first sentence is the claim with its outcome, the means of its two sides, and their difference
+with its interval. The sentences after it answer the other parts of a question by rule: the claim at
+other places of its axis, the best place of each line, every other change of the baseline, other
+tasks, crossovers, and models that do not beat a floor. All but the first are exploratory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bakeoff.reports.analysis.claim_data import Evidence
+from bakeoff.reports.analysis.cost import STATE, variant_costs
+from bakeoff.reports.analysis.crossover import Crossover, CrossoverKind, crossover
+from bakeoff.reports.analysis.gate import beats_floor, best_floor
+from bakeoff.reports.analysis.time_comparison import log_ratios
+from bakeoff.reports.analysis.verdict import Verdict
+from bakeoff.reports.document import capitalized, listed, readable
+from bakeoff.reports.pages.opening import MULTIPLE, TASK, Opening
+from bakeoff.reports.plots.tradeoff import pareto_front
+from bakeoff.reports.results.axis_values import all_values_of, belongs
+from bakeoff.reports.results.length_sweep import Growth
+from bakeoff.reports.results.series import Series
+from bakeoff.reports.results.spoken_names import (
+    amount_in_words,
+    axis_in_words,
+    spoken_name,
+    spoken_pair,
+    value_in_words,
+)
+from bakeoff.reports.sections.axis_series import AxisSeries, place_name, readable_place
+from bakeoff.reports.stats.intervals import (
+    Estimate,
+    Notation,
+    as_quantity,
+    as_ratio,
+    for_estimates,
+    for_quantities,
+    for_scores,
+    mean_interval,
+    paired_differences,
+)
+from bakeoff.reports.tables.comparison import primary
+from bakeoff.suite.schema import MIXER_ALONE, About
+
+_MOST_NAMED = 4  # variants or places in one list
+_MOST_LINES = 8
+_MOST_PLACES = 3
+_OF_AMOUNT = frozenset({"num_training_examples", "steps"})  # more of them is expected to help
+_UNITS_NAMED = frozenset({"s", "B", "bytes", "bit", "FLOP"})
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How much better one variant is than another, paired by seed.
+
+    Attributes:
+        advantage: The advantage, positive if the first is better; the logarithm of a ratio for
+            times and rates.
+        notation: The notation of the advantage.
+        is_ratio: Whether it is the logarithm of a ratio.
+        resolution: The size below which a ratio of times is not told apart from 1.
+    """
+
+    advantage: Estimate
+    notation: Notation
+    is_ratio: bool = False
+    resolution: float = 0.0
+
+    @property
+    def is_seen(self) -> bool:
+        """True if the interval excludes zero and the machine resolves the difference."""
+        point = self.advantage.point
+        return self.advantage.excludes_zero and abs(point or 0.0) > self.resolution
+
+    @property
+    def is_better(self) -> bool:
+        """True if the first is better beyond doubt."""
+        return self.is_seen and (self.advantage.point or 0.0) > 0
+
+    @property
+    def size(self) -> str:
+        """The size with its interval, without a sign: ``0.031 (0.010 to 0.051)``."""
+        one = self.advantage
+        if one.point is None:
+            return ""
+        if self.is_ratio:
+            text = f"{_times(one.point)} times as fast"
+            ends = [_times(end) for end in _ends(one)]
+        else:
+            text = self.notation.with_unit(self.notation.write(abs(one.point)))
+            ends = [self.notation.write(end) for end in sorted(map(abs, _ends(one)))]
+        return f"{text} ({ends[0]} to {ends[1]})" if ends else text
+
+    @property
+    def text(self) -> str:
+        """The whole comparison: ``0.031 better (0.010 to 0.051)``, or that nothing was seen."""
+        one, write = self.advantage, self.notation.write_signed
+        if one.point is None:
+            return "not compared"
+        if one.point == 0 and not one.half_width and one.n > 1:
+            return "the same with every seed"
+        if self.is_seen and self.is_ratio:
+            return self.size
+        if self.is_seen:
+            word = "better" if self.is_better else "worse"
+            number, _, interval = self.size.partition(" (")
+            return f"{number} {word} ({interval}"
+        if self.is_ratio:
+            return f"not told apart ({self.size})"
+        ends = " to ".join(map(write, _ends(one)))
+        return f"not told apart (difference {', '.join(filter(None, (write(one.point), ends)))})"
+
+
+def _ends(estimate: Estimate) -> list[float]:
+    """Return both ends of an interval, or an empty list if there is none."""
+    known = (estimate.low, estimate.high)
+    return [end for end in known if end is not None] if None not in known else []
+
+
+def gap(series: Series, a: str, b: str) -> Gap:
+    """Return how much better variant `a` is than `b`."""
+    mine, theirs = series.values(a), series.values(b)
+    sign = -1.0 if series.better == "lower" else 1.0
+    is_positive = all(value > 0 for value in (*mine.values(), *theirs.values()))
+    if series.is_timed and is_positive:
+        pair = (theirs, mine) if series.better == "lower" else (mine, theirs)
+        advantage = mean_interval(tuple(log_ratios(*pair).values()))
+        return Gap(advantage, Notation(), is_ratio=True, resolution=series.resolution)
+    differences = tuple(sign * x for x in paired_differences(mine, theirs))
+    advantage = series.mean_difference(differences)
+    return Gap(advantage, _notation(series, advantage))
+
+
+def _notation(series: Series, advantage: Estimate) -> Notation:
+    """Return the notation of a difference; the name of the metric stands for units such as BLEU."""
+    found = _with_unit(series, advantage)
+    if series.unit == "log10":
+        return replace(found, unit="orders of magnitude")
+    return found if series.unit in _UNITS_NAMED else replace(found, unit="")
+
+
+def _with_unit(series: Series, advantage: Estimate) -> Notation:
+    sizes = [abs(x) for x in (advantage.point, advantage.low, advantage.high) if x is not None]
+    if series.is_bound_to_environment or series.unit == "B":
+        return for_quantities(series.unit, sizes)
+    width = advantage.half_width
+    return for_scores(series.unit, [] if width is None else [width], sizes)
+
+
+def _times(log_ratio: float) -> str:
+    return as_ratio(math.exp(max(-700.0, min(log_ratio, 700.0))))
+
+
+def sides_in_words(about: About, found: Evidence, judged: Verdict) -> str:
+    """Return the means of a claim's sides and their difference as a clause; empty without numbers.
+
+    The difference is shown whatever the outcome, unless the measurements are invalid or a seed
+    diverged.
+    """
+    series, claim = found.series, found.claim
+    if series is None or found.why_invalid:
+        return ""
+    advantage = judged.advantage
+    if advantage.point is None:
+        advantage = mean_interval(found.differences)
+        if not found.is_ratio:
+            advantage = series.mean_difference(found.differences)
+    resolution = series.resolution if found.is_unresolved else 0.0
+    notation = Notation() if found.is_ratio else _notation(series, advantage)
+    means = _means(series, (claim.a, claim.b), notation)
+    if len(means) < 2:
+        return ""
+    a, b = spoken_pair(about, claim.a, claim.b)
+    said = f"{metric_in_words(series)} is {means[claim.a]} ({a}) against {means[claim.b]} ({b})"
+    if found.diverged or not found.differences:
+        return said
+    if not any(found.differences) and not found.is_ratio:
+        return f"{said}, the same with every seed"
+    shown = Gap(advantage, notation, is_ratio=found.is_ratio, resolution=resolution)
+    return f"{said}, {shown.text}"
+
+
+def metric_in_words(series: Series) -> str:
+    """Return the name of a metric, without the word for its logarithm."""
+    return readable(series.metric.replace("_log10", ", log10"))
+
+
+def _means(
+    series: Series, variants: Sequence[str], notation: Notation | None = None
+) -> dict[str, str]:
+    """Return the mean of each variant as text, for those that have a number.
+
+    Args:
+        series: The metric.
+        variants: The variants.
+        notation: The notation of scores; by default the digits depend on their intervals.
+    """
+    every = {v: series.mean(v) for v in variants}
+    known = {v: one for v, one in every.items() if one.point is not None}
+    points = [one.point for one in known.values() if one.point is not None]
+    if series.is_bound_to_environment or series.unit in ("B", "bytes"):
+        return {v: _as_amount(series.unit, one.point or 0.0) for v, one in known.items()}
+    written = notation or (for_estimates(series.unit, known.values()) if points else Notation())
+    return {v: written.write(one.point) for v, one in known.items() if one.point is not None}
+
+
+def _as_amount(unit: str, value: float) -> str:
+    """Return a quantity with three digits: ``2.26 ms``, ``26,400``."""
+    notation = for_quantities(unit, [value])
+    scaled = value / notation.factor
+    digits = 0 if not scaled else max(0, 2 - math.floor(math.log10(abs(scaled))))
+    text = f"{float(f'{scaled:.3g}'):,.{digits}f}"
+    return text if unit.endswith("/s") else notation.with_unit(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FindingsCase:
+    about: About
+    measured: Sequence[Series]
+    series: Series
+    sides: Sequence[str]
+    top: Opening
+
+
+def along_the_axis(
+    about: About, measured: Sequence[Series], series: Series, sides: Sequence[str], top: Opening
+) -> str:
+    """Return a clause on the claim at the other places of the figure, or an empty string.
+
+    Args:
+        about: The sweep.
+        measured: All series without controls, floors beside the scores.
+        series: The series that the page is judged by.
+        sides: The sides of the claim, if there is one.
+        top: The figures at the top of the page.
+    """
+    case = _FindingsCase(about=about, measured=measured, series=series, sides=sides, top=top)
+    return "; ".join((*_elsewhere(case), *_savings(case)))
+
+
+def other_findings(
+    about: About, measured: Sequence[Series], series: Series, sides: Sequence[str], top: Opening
+) -> Iterator[str]:
+    """Yield the sentences after the first one.
+
+    Args:
+        about: The sweep.
+        measured: All series without controls, floors beside the scores.
+        series: The series that the page is judged by.
+        sides: The sides of the claim, if there is one.
+        top: The figures at the top of the page.
+    """
+    case = _FindingsCase(about=about, measured=measured, series=series, sides=sides, top=top)
+    for rule in _RULES:
+        yield from rule(case)
+
+
+def _elsewhere(case: _FindingsCase) -> Iterator[str]:
+    """Yield the comparison of the claim's sides at the other places of the figure."""
+    along, at = case.top.along, case.top.at
+    if along is None or not at or len(case.sides) < 2 or along.axis in (TASK, MULTIPLE):
+        return
+    a, b = (_line_of(at, side) for side in case.sides)
+    if along.is_aimed_at:
+        yield _asked_and_got(at, case.sides[0], is_short=True)
+    if along.better == "none" or a is None or b is None:
+        return
+    if a == b:
+        yield from _same_change(case, a)
+        yield from _best_on(along, at, a)
+        return
+    gaps = {
+        place: gap(there[a][0], there[a][1], there[b][1])
+        for place, there in at.items()
+        if a in there and b in there and there[a][0] is there[b][0]
+        if not _is_claimed(case, there[a], there[b])
+    }
+    shown = gaps if len(gaps) <= _MOST_PLACES + 1 else {p: gaps[p] for p in _spread(list(gaps))}
+    rivals = "" if {a, b} == {*spoken_pair(case.about, *case.sides)} else f"{a} against {b} "
+    for place, one in shown.items():
+        yield f"{rivals}{_at(along, place)}: {one.text}"
+        rivals = ""
+
+
+def _same_change(case: _FindingsCase, own: str) -> Iterator[str]:
+    """Yield the change of the claim for the other lines, if its sides are kinds on one line."""
+    along, at = case.top.along, case.top.at
+    if along is None or not at or not along.has_kinds:
+        return
+    first, second = (
+        next(p for p, there in at.items() if own in there and there[own][1] == side)
+        for side in case.sides
+    )
+    for name in at[first]:
+        if name != own and name in at[second]:
+            (series, a), (_, b) = at[first][name], at[second][name]
+            yield f"for {name}: {gap(series, a, b).text}"
+
+
+def _best_on(
+    along: AxisSeries, at: Mapping[float, Mapping[str, tuple[Series, str]]], line: str
+) -> Iterator[str]:
+    """Yield the best place of the line that both sides of the claim are on."""
+    there = {place: points[line] for place, points in at.items() if line in points}
+    series = next(iter(there.values()))[0]
+    found = _best_of(series, [variant for _, variant in there.values()])
+    if found is None or along.has_kinds or len(there) < 3:
+        return
+    best, alike = found
+    where = {variant: place for place, (_, variant) in there.items()}
+    names = listed([place_name(along, where[variant]) for variant in alike])
+    same = f", not told apart from {names}" if alike else ""
+    yield f"the best is {amount_in_words(along.axis, where[best])}{same}"
+
+
+def _savings(case: _FindingsCase) -> Iterator[str]:
+    """Yield from which length a side of the claim is faster than the baseline."""
+    about, growth = case.about, case.top.growth
+    if growth is None:
+        return
+    what = _PASSES.get(growth.metric, readable(growth.metric))
+    for side in case.sides:
+        if side != about.baseline and side in growth.variants:
+            name = spoken_name(about, side)
+            for said in _from_which_length(about, growth, (side,)):
+                when = said.removeprefix(f"{name} ")
+                if when in ("never", said):  # `said` is undecided
+                    yield f"in {what}, {said if when == said else f'{name} is never faster'}"
+                else:
+                    yield f"in {what}, {name} is faster {when}"
+
+
+def _line_of(at: Mapping[float, Mapping[str, tuple[Series, str]]], side: str) -> str | None:
+    """Return the name of the line that a side of the claim is on; that of an only line is empty."""
+    found = (
+        name for there in at.values() for name, (_, variant) in there.items() if variant == side
+    )
+    return next(found, None)
+
+
+def _is_claimed(case: _FindingsCase, a: tuple[Series, str], b: tuple[Series, str]) -> bool:
+    """Return True if the points are those of the claim, which the first sentence states."""
+    is_there = a[0].at == case.series.at and a[0].unit == case.series.unit
+    return is_there and (a[1], b[1]) == tuple(case.sides)
+
+
+def _spread(places: Sequence[float]) -> list[float]:
+    last = len(places) - 1
+    return [places[round(i * last / (_MOST_PLACES - 1))] for i in range(_MOST_PLACES)]
+
+
+def _at(along: AxisSeries, place: float) -> str:
+    """Return a place with its axis, as ``at 1,000 training examples`` or ``for noise``."""
+    title = along.title_of(place)
+    if title and (along.has_kinds or along.axis not in along.titles):
+        return f"for {title}"
+    if title:
+        return f"at {title} {along.titles[along.axis]}"
+    if along.axis in along.titles and along.titles[along.axis] != axis_in_words(along.axis):
+        return f"at {along.titles[along.axis]} {readable_place(place)}"
+    if along.axis in ("length", "distance"):
+        return f"at {along.axis} {readable_place(place)}"
+    return f"at {amount_in_words(along.axis, place)}"
+
+
+def _before(case: _FindingsCase) -> Iterator[str]:
+    """Yield the claim's comparison before training, if its metric is that of a trained model."""
+    series = case.series
+    if not series.metric.startswith("trained_") or len(case.sides) < 2:
+        return
+    wanted = series.metric.replace("trained_", "initial_", 1)
+    for one in case.measured:
+        if (one.task, one.metric, one.at) == (series.task, wanted, series.at):
+            yield f"Before training, the same comparison is {gap(one, *case.sides).text}."
+
+
+def _lines(case: _FindingsCase) -> Iterator[str]:
+    """Yield the best place of each line along a number, and what a second place changes."""
+    along, at = case.top.along, case.top.at
+    if along is None or not at or along.has_kinds or along.axis == MULTIPLE:
+        return
+    if case.series.at or not (along.is_of_groups or along.is_aimed_at):
+        return
+    if along.is_aimed_at:
+        for side in case.sides or (case.about.baseline,):
+            yield f"{capitalized(_asked_and_got(at, side))}."
+        return
+    if along.better == "none":
+        return
+    lines: dict[str, dict[float, tuple[Series, str]]] = {}
+    for place, there in at.items():
+        for name, point in there.items():
+            lines.setdefault(name, {})[place] = point
+    if len(at) == 2:
+        if along.axis not in _OF_AMOUNT and len(lines) > 2:
+            yield from _changes_of_lines(along, lines)
+        return
+    best = [_best_place(along, name, points) for name, points in [*lines.items()][:_MOST_LINES]]
+    if len(lines) == 1:
+        (points,) = lines.values()
+        series = next(iter(points.values()))[0]
+        means = _means(series, [variant for _, variant in points.values()])
+        values = ", ".join(
+            f"{means[variant]} at {place_name(along, place)}"
+            for place, (_, variant) in points.items()
+            if variant in means
+        )
+        yield f"By {axis_in_words(along.axis)}, {readable(along.metric)} is {values}."
+    elif best:
+        yield f"Best {axis_in_words(along.axis)}: {'; '.join(best)}."
+
+
+def _asked_and_got(
+    at: Mapping[float, Mapping[str, tuple[Series, str]]], side: str, *, is_short: bool = False
+) -> str:
+    """Return what was got for each value that was asked for, or for the first and the last."""
+    name = _line_of(at, side) or ""
+    asked = [place for place, there in at.items() if name in there]
+    asked = [asked[0], asked[-1]] if is_short and len(asked) > 2 else asked
+    got = [_means(at[place][name][0], [side])[side] for place in asked]
+    return f"asked for {listed([f'{x:g}' for x in asked])}, {name} got {listed(got)}"
+
+
+def _best_place(along: AxisSeries, name: str, points: Mapping[float, tuple[Series, str]]) -> str:
+    series = next(iter(points.values()))[0]
+    variants = {place: variant for place, (_, variant) in points.items()}
+    found = _best_of(series, list(variants.values()))
+    if found is None:
+        return f"{name}: no result".removeprefix(": ")
+    best, alike = found
+    where = {variant: place_name(along, place) for place, variant in variants.items()}
+    if len(alike) == len(variants) - 1:
+        told = "no value is told apart from the best mean"
+        return f"for {name} {told}" if name else told
+    text = where[best] if name else f"the best is {where[best]}"
+    same = f", not told apart from {listed([where[v] for v in alike])}" if alike else ""
+    return f"{text} for {name}{same}" if name else f"{text}{same}"
+
+
+def _changes_of_lines(
+    along: AxisSeries, lines: Mapping[str, Mapping[float, tuple[Series, str]]]
+) -> Iterator[str]:
+    """Yield what the second of two places changes for each line."""
+    first, last = along.places[0], along.places[-1]
+    seen, open_ones = [], []
+    for name, points in lines.items():
+        if first not in points or last not in points:
+            continue
+        one = gap(points[last][0], points[last][1], points[first][1])
+        if one.is_seen:
+            seen.append(f"{name} {one.text}")
+        else:
+            open_ones.append(name)
+    ends = f"{readable_place(first)} to {readable_place(last)}"
+    parts = [*seen, f"not told apart for {listed(open_ones)}" if open_ones else ""]
+    yield f"From {axis_in_words(along.axis)} {ends}: {'; '.join(filter(None, parts))}."
+
+
+def _besides_lines(case: _FindingsCase) -> Iterator[str]:
+    """Yield variants that are on no line of numbers, against those from which one value differs."""
+    about, along, at = case.about, case.top.along, case.top.at
+    if along is None or not at or along.has_kinds or not along.is_of_groups:
+        return
+    held = {variant for there in at.values() for _, variant in there.values()}
+    values = {variant: all_values_of(about, variant) for variant in about.variants}
+    found: dict[tuple[str, str], list[str]] = {}
+    for variant in about.variants:
+        if variant in held or not case.series.values(variant):
+            continue
+        for other in sorted(held):
+            mine, theirs = values[variant], values[other]
+            differ = [name for name in theirs if theirs[name] != mine[name]]
+            if len(differ) == 1 and mine[differ[0]] != "":
+                (name,) = differ
+                line = _line_of(at, other)
+                text = f"{gap(case.series, variant, other).text}{f' for {line}' if line else ''}"
+                words = (
+                    value_in_words(about, name, mine[name]),
+                    (
+                        f"the default {axis_in_words(name)}"
+                        if theirs[name] == ""
+                        else value_in_words(about, name, theirs[name])
+                    ),
+                )
+                found.setdefault(words, []).append(text)
+                break
+    for (a, b), texts in found.items():
+        yield f"{capitalized(a)} instead of {b}: {'; '.join(texts)}."
+
+
+def _changes(case: _FindingsCase) -> Iterator[str]:
+    """Yield every other variant against the baseline, if the figure shows no lines of numbers."""
+    about, series, along = case.about, case.series, case.top.along
+    is_drawn = along is not None and (along.is_of_groups and along.axis not in (TASK, MULTIPLE))
+    if is_drawn or series.task == MIXER_ALONE or about.held_out or series.better == "none":
+        return
+    if along is not None and along.axis == TASK and len(_learnt(case)) > 2:
+        return
+    stated = set(case.sides) if about.baseline in case.sides else set()
+    yield from _against_baseline(case, series, stated)
+
+
+def _against_baseline(case: _FindingsCase, series: Series, stated: set[str]) -> Iterator[str]:
+    about = case.about
+    others = [
+        v
+        for v in about.variants
+        if v not in {about.baseline, *stated} and belongs(about, v, series.task)
+        if series.values(v)
+    ]
+    if not others or not series.values(about.baseline):
+        return
+    gaps = {v: gap(series, v, about.baseline) for v in others}
+    names = {v: spoken_pair(about, v, about.baseline)[0] for v in others}
+    better = [f"{names[v]} by {one.size}" for v, one in gaps.items() if one.is_better]
+    worse = [
+        f"{names[v]} by {one.size}" for v, one in gaps.items() if one.is_seen and not one.is_better
+    ]
+    alike = [names[v] for v, one in gaps.items() if not one.is_seen]
+    parts = [
+        f"better: {_some(better)}" if better else "",
+        f"worse: {_some(worse)}" if worse else "",
+        f"not told apart: {_some(alike)}" if alike else "",
+    ]
+    at = f" at {series.at.replace('=', ' ')}" if series.at else ""
+    yield f"Compared with {_baseline(about)}{at}, {'; '.join(filter(None, parts))}."
+
+
+def _baseline(about: About) -> str:
+    """Return the baseline with what it is: ``the baseline (attention)``."""
+    name = spoken_name(about, about.baseline)
+    return name if name.startswith("the baseline") else f"the baseline ({name})"
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _MOST_NAMED
+    shown = [*names[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])]
+    has_commas = any("," in name for name in shown)
+    return "; ".join(shown) if has_commas else listed(shown)
+
+
+def _parts(case: _FindingsCase) -> Iterator[str]:
+    """Yield the best variant on each part of the task, if the figure shows parts that are kinds."""
+    along, at = case.top.along, case.top.at
+    if along is None or not at or along.is_of_groups or not along.has_kinds:
+        return
+    leaders: dict[str, list[str]] = {}
+    for place, there in at.items():
+        series = next(iter(there.values()))[0]
+        names = {variant: name for name, (_, variant) in there.items()}
+        found = _best_of(series, list(names))
+        if found is not None:
+            best, alike = found
+            ahead = names[best] if not alike else "none alone"
+            leaders.setdefault(ahead, []).append(along.title_of(place))
+    said = [f"{name} on {listed(places)}" for name, places in leaders.items()]
+    yield f"Best, told apart from all others: {'; '.join(said)}."
+
+
+def _tasks(case: _FindingsCase) -> Iterator[str]:
+    """Yield how variants do on the other tasks, of those on which some variant beats the floor."""
+    about, along, scores = case.about, case.top.along, _learnt(case)
+    if about.held_out:
+        return
+    if along is not None and along.axis == TASK and len(scores) > 2:
+        yield _over_tasks(about, scores)
+        return
+    others = [one for one in scores if one.task != case.series.task]
+    if len(case.sides) == 2 and case.series.is_score and others:
+        parts = [f"{gap(one, *case.sides).text} on {readable(one.task)}" for one in others]
+        a, b = spoken_pair(about, *case.sides)
+        yield f"On other tasks, {a} against {b}: {'; '.join(parts)}."
+
+
+def _scores(case: _FindingsCase) -> list[Series]:
+    """Return the whole score of each task."""
+    found = [primary(case.measured, task) for task in case.about.tasks if task != MIXER_ALONE]
+    return [one for one in found if one is not None and one.is_whole_score]
+
+
+def _learnt(case: _FindingsCase) -> list[Series]:
+    """Return the scores that some variant lifts above the floors; others compare nothing."""
+    return [
+        one
+        for one in _scores(case)
+        if any(beats_floor(case.about, one, v) for v in case.about.variants if one.values(v))
+    ]
+
+
+def _over_tasks(about: About, scores: Sequence[Series]) -> str:
+    """Return on how many tasks each variant is better or worse than the baseline."""
+    parts = []
+    for variant in about.variants:
+        gaps = [gap(one, variant, about.baseline) for one in scores if one.values(variant)]
+        if variant == about.baseline or not gaps:
+            continue
+        better = sum(one.is_better for one in gaps)
+        worse = sum(one.is_seen and not one.is_better for one in gaps)
+        told = [f"better on {better}" if better else "", f"worse on {worse}" if worse else ""]
+        words = listed([*filter(None, told)]) or "not told apart on any"
+        parts.append(f"{spoken_name(about, variant)} {words} of {len(gaps)}")
+    return f"Over {len(scores)} tasks, compared with {_baseline(about)}: {'; '.join(parts)}."
+
+
+def _crossings(case: _FindingsCase) -> Iterator[str]:
+    """Yield from which length each mixer is faster than the baseline."""
+    growth = case.top.growth
+    parts = [*_from_which_length(case.about, growth)] if growth else []
+    if growth and parts:
+        what = _PASSES.get(growth.metric, readable(growth.metric))
+        first, last = growth.places[0], growth.places[-1]
+        yield (
+            f"Faster than {_baseline(case.about)} in {what}, measured from {first:,} to {last:,} "
+            f"tokens: {'; '.join(parts)}."
+        )
+
+
+_PASSES = {
+    "forward_seconds": "the forward pass",
+    "forward_backward_seconds": "forward and backward",
+}
+
+
+def _from_which_length(
+    about: About, growth: Growth, variants: Sequence[str] | None = None
+) -> Iterator[str]:
+    """Yield which variants are faster than the baseline from some length, always, or never."""
+    known = variants or growth.variants
+    others = [variant for variant in known if variant != about.baseline]
+    found = {variant: crossover(growth, variant, about.baseline) for variant in others}
+    names = {variant: spoken_name(about, variant) for variant in others}
+
+    def named(*kinds: CrossoverKind) -> str:
+        return listed([names[v] for v, one in found.items() if one.kind in kinds])
+
+    crossed = [(v, one) for v, one in found.items() if one.place is not None]
+    for variant, one in sorted(crossed, key=lambda each: _first_place(each[1])):
+        place = one.text.removeprefix("faster only below ")
+        number, _, interval = place.partition(" [")
+        ends = f" ({interval.partition(']')[0].replace(', ', ' to ')})" if interval else ""
+        word = "from" if one.kind is CrossoverKind.FASTER_FROM else "only below"
+        yield f"{names[variant]} {word} {number} tokens{' on' if word == 'from' else ''}{ends}"
+    if always := named(CrossoverKind.ALWAYS):
+        yield f"{always} at every length"
+    if never := named(CrossoverKind.NEVER):
+        yield f"{never} never"
+    if unsure := named(CrossoverKind.UNDECIDED, CrossoverKind.NOISY):
+        yield f"undecided for {unsure}"
+
+
+def _first_place(found: Crossover) -> float:
+    return 0.0 if found.place is None else found.place.point or 0.0
+
+
+def _floors(case: _FindingsCase) -> Iterator[str]:
+    """Yield the variants that are not shown to beat the best floor of a task."""
+    about, none = case.about, []
+    for score in _scores(case):
+        floor = best_floor(about, score)
+        met = [v for v in about.variants if belongs(about, v, score.task) and score.values(v)]
+        below = [spoken_name(about, v) for v in met if not beats_floor(about, score, v)]
+        if floor is None or not below:
+            continue
+        said = f"{floor[0]}, {floor[1]:.4g}"
+        if len(below) == len(met):
+            none.append(f"{readable(score.task)} ({said})")
+            continue
+        few = len(below) <= _MOST_NAMED
+        names = _some(below) if few else f"{len(below)} of {len(met)} variants"
+        verb = "is" if len(below) == 1 else "are"
+        yield (
+            f"On {readable(score.task)}, {names} {verb} not shown to be better than a predictor "
+            f"without an architecture ({said})."
+        )
+    if none:
+        yield (
+            "No variant is shown to be better than a predictor without an architecture on "
+            f"{listed(none)}."
+        )
+
+
+def _sizes(case: _FindingsCase) -> Iterator[str]:
+    """Yield the best variants for their bytes of state, if the figure is against these."""
+    about, series = case.about, case.series
+    if not any(drawing.name.endswith(f"-for-{STATE}") for drawing in case.top.drawings):
+        return
+    costs = variant_costs(about, case.measured, series.task)
+    amounts = next((cost.amounts for cost in costs if cost.key == STATE), {})
+    means = {v: series.mean(v).point for v in about.variants}
+    places = {
+        v: (amount, point) for v, amount in amounts.items() if (point := means.get(v)) is not None
+    }
+    written = _means(series, list(places))
+    parts = [
+        f"{written[v]} with {as_quantity('B', places[v][0])} ({spoken_name(about, v)})"
+        for v in pareto_front(places, series)
+    ]
+    what = metric_in_words(series)
+    yield f"Best {what} for the size of the state, by the means: {', '.join(parts)}."
+
+
+def _memory(case: _FindingsCase) -> Iterator[str]:
+    """Yield the memory along the lines of a figure of speed, for the last of them."""
+    along, at = case.top.along, case.top.at
+    if along is None or not at or not case.series.unit.endswith("/s"):
+        return
+    for one in case.measured:
+        if (one.task, one.probe, one.unit) == (case.series.task, case.series.probe, "B"):
+            name = [*next(iter(at.values()))][-1]
+            there = {p: some[name][1] for p, some in at.items() if name in some}
+            means = _means(one, list(there.values()))
+            values = [
+                f"{means[v]} at {axis_in_words(along.axis)} {readable_place(p)}"
+                for p, v in there.items()
+                if v in means
+            ]
+            yield f"{capitalized(readable(one.metric))} with {name}: {', '.join(values)}."
+
+
+_RULES = (
+    _before,
+    _lines,
+    _besides_lines,
+    _sizes,
+    _changes,
+    _parts,
+    _tasks,
+    _crossings,
+    _floors,
+    _memory,
+)
+
+
+def _best_of(series: Series, variants: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Return the variant with the best mean, and those that are not told apart from it."""
+    points = {v: one for v in variants if (one := series.mean(v).point) is not None}
+    if not points or series.better == "none":
+        return None
+    choose = max if series.better == "higher" else min
+    best = choose(points, key=lambda variant: points[variant])
+    return best, [v for v in points if v != best and not gap(series, best, v).is_better]
+
+
+def best_in_words(about: About, series: Series | None) -> str:
+    """Return a sentence on the best variant; empty if there is no score, or models are untrained.
+
+    A variant is called the best only if it beats every other one by the interval of their paired
+    differences, and no floor beats it.
+    """
+    if series is None or series.better == "none" or about.scale == "smoke":
+        return ""
+    met = [v for v in about.variants if belongs(about, v, series.task)]
+    found = _best_of(series, met)
+    if found is None:
+        return ""
+    best, alike = found
+    task = "mixers alone" if series.task == MIXER_ALONE else readable(series.task)
+    places = {reading.at for some in series.readings.values() for reading in some} - {""}
+    at = f" at {places.pop().replace('=', ' ')}" if len(places) == 1 else ""
+    metric, means = (
+        readable(series.metric),
+        _with_intervals(series, [*dict.fromkeys((best, about.baseline))]),
+    )
+    name = spoken_name(about, best)
+    floor = best_floor(about, series)
+    if floor is not None and not beats_floor(about, series, best):
+        return (
+            f"On {task}{at}, no variant beats the floor {floor[0]} ({floor[1]:.4g}); the best "
+            f"{metric} is {means[best]} ({name}), so nothing is said about which is better."
+        )
+    rival = (
+        f", {means[about.baseline]} for the baseline"
+        if best != about.baseline and about.baseline in means
+        else ""
+    )
+    if len(met) < 2:
+        return f"On {task}{at}, {name} has a {metric} of {means[best]}."
+    if not alike:
+        return f"On {task}{at}, {name} has the best {metric}: {means[best]}{rival}."
+    others = (
+        "any other" if len(alike) == len(met) - 1 else _some([spoken_name(about, v) for v in alike])
+    )
+    return (
+        f"On {task}{at}, no variant is best beyond doubt: {name} has the best mean {metric}, "
+        f"{means[best]}{rival}, but is not told apart from {others}."
+    )
+
+
+def _with_intervals(series: Series, variants: Sequence[str]) -> dict[str, str]:
+    every = {v: series.mean(v) for v in variants}
+    written = for_estimates(series.unit, every.values())
+    if series.is_bound_to_environment:
+        written = for_quantities(series.unit, [one.point for one in every.values() if one.point])
+    found = {}
+    for variant, one in every.items():
+        if one.point is not None:
+            text = written.with_unit(written.write(one.point))
+            ends = " to ".join(map(written.write, _ends(one)))
+            found[variant] = f"{text} ({ends})" if ends else text
+    return found

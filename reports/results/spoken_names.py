@@ -1,0 +1,124 @@
+"""Name variants, and values on axes, in the words of a sentence: ``8 heads``, ``without returns``.
+
+A label such as ``model=gated_delta (heads 4; value_ratio 1.0)`` becomes ``gated delta``, or keeps
+the knobs that distinguish it from other variants of the same model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from bakeoff.reports.document import readable
+from bakeoff.reports.results.axis_values import all_values_of, as_text, number, values_of
+from bakeoff.reports.results.variant_labels import what_baseline_is
+from bakeoff.suite.schema import About
+from bakeoff.suite.schema.old_labels import Value
+
+_WHOLE = frozenset({"mixer", "model", "architecture", "position", "encoder", "estimator"})
+_MODEL = re.compile(r"(?P<head>[^()]+?) \((?P<knobs>.*)\)")
+_AXES = {
+    "num_training_examples": "training examples",
+    "dim": "width",
+    "key_dim": "d_k",
+    "is_source_reversed": "source reversed",
+    "zero": "ZeRO",
+}
+_NOTHING = ("none", "None")
+
+
+def axis_in_words(name: str) -> str:
+    """Return the name of an axis in words, as ``training examples`` or ``returns``."""
+    plain = re.sub(r"^(num|is|has)_", "", name)
+    return _AXES.get(name, readable(plain))
+
+
+def value_in_words(about: About, name: str, value: Value) -> str:
+    """Return a value on an axis in words: ``8 heads``, ``no decay``, ``without returns``."""
+    axis, text = axis_in_words(name), as_text(value)
+    if text in ("true", "false"):
+        is_set = text == "true"
+        if name.startswith("is_"):
+            return axis if is_set else f"not {axis}"
+        return f"{'with' if is_set else 'without'} {axis}"
+    if text in _NOTHING:
+        return f"no {axis}"
+    amount = number(value)
+    if amount is not None:
+        return amount_in_words(name, amount)
+    said = _shortened(about, name).get(text, text.replace("_", " "))
+    return said if name in _WHOLE else f"{axis} {said}"
+
+
+def amount_in_words(name: str, amount: float) -> str:
+    """Return a number on an axis in words: ``8 heads``, ``1 head``, ``width 64``."""
+    axis = axis_in_words(name)
+    is_count = amount.is_integer() and axis.endswith("s") and not axis.endswith("ss")
+    if is_count:
+        return f"{amount:,.0f} {axis.removesuffix('s') if amount == 1 else axis}"
+    return f"{axis} {amount:,.0f}" if amount.is_integer() else f"{axis} {amount:g}"
+
+
+def spoken_name(about: About, variant: str) -> str:
+    """Return the values that the label of a variant names, in words, or what the baseline is."""
+    values = values_of(about, variant) if variant in about.variants else {}
+    if not values:
+        whole = what_baseline_is(about).partition(",")[0] if variant == about.baseline else ""
+        is_varied = not _WHOLE.isdisjoint(about.axes)
+        said = f" ({whole.replace('_', ' ')})" if whole and is_varied else ""
+        return f"the {variant}{said}" if variant == about.baseline else variant
+    return ", ".join(value_in_words(about, name, value) for name, value in values.items())
+
+
+def spoken_pair(about: About, a: str, b: str) -> tuple[str, str]:
+    """Return the values in which two variants differ, in words."""
+    mine, theirs = (all_values_of(about, variant) for variant in (a, b))
+    differ = [name for name in mine if as_text(mine[name]) != as_text(theirs.get(name, ""))]
+    known = [name for name in differ if "" not in (mine[name], theirs.get(name, ""))]
+    if not differ or len(known) < len(differ):
+        return spoken_name(about, a), spoken_name(about, b)
+    first, second = (
+        ", ".join(value_in_words(about, name, values[name]) for name in differ)
+        for values in (mine, theirs)
+    )
+    return first, second
+
+
+def spoken_group(about: About, variants: Iterable[str], besides: str) -> str:
+    """Return the values that the variants of a line share, in words, without the axis `besides`."""
+    every = [all_values_of(about, variant) for variant in variants]
+    shared = {
+        name: value
+        for name, value in every[0].items()
+        if name != besides and value != "" and name in _varying(about)
+        if all(as_text(other.get(name, "")) == as_text(value) for other in every)
+    }
+    return ", ".join(value_in_words(about, name, value) for name, value in shared.items())
+
+
+def _varying(about: About) -> set[str]:
+    """Return the axes with at least two values that some two variants of a line could share."""
+    labels = [values_of(about, variant) for variant in about.variants]
+    return {name for named in labels for name in named}
+
+
+def _shortened(about: About, name: str) -> Mapping[str, str]:
+    """Return each value of an axis with only the knobs that distinguish it from others."""
+    texts = {as_text(all_values_of(about, v).get(name, "")) for v in about.variants}
+    parsed = {}
+    for text in sorted(texts):
+        found = _MODEL.fullmatch(text)
+        head, knobs = (found["head"], found["knobs"].split("; ")) if found else (text, [])
+        parsed[text] = (head, knobs)
+    said = {}
+    for text, (head, knobs) in parsed.items():
+        alike = [other for own, other in parsed.values() if own == head]
+        kept = [
+            knob
+            for knob in knobs
+            if knob.startswith("architecture ")
+            or (len(alike) > 1 and not all(knob in other for other in alike))
+        ]
+        shown = f" ({', '.join(kept).replace('_', ' ')})" if kept else ""
+        said[text] = f"{head.replace('_', ' ')}{shown}"
+    return said

@@ -1,0 +1,171 @@
+"""Test that a page opens with the figure that its title asks for, on the shipped reports."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from bakeoff.reports.analysis.claim_data import evidence
+from bakeoff.reports.pages.answer import Answer, answer
+from bakeoff.reports.pages.findings_in_words import gap
+from bakeoff.reports.pages.opening import Opening, opening
+from bakeoff.reports.stats.intervals import mean_interval, paired_differences
+from bakeoff.reports.tables.comparison import comparison_table
+from bakeoff.reports.view import Sweep, read_sweep
+from tests.reports import shipped
+from tests.reports.conftest import known
+
+
+@cache
+def _sweep(name: str) -> Sweep:
+    home = shipped.FOLDER / name
+    return read_sweep(home / "results.parquet", home / "curves.parquet").in_order
+
+
+def _opening(name: str, **changes: str) -> Opening:
+    sweep = _sweep(name)
+    about = replace(sweep.about, **changes)
+    found = known(evidence(about, sweep.measured))
+    sides = (found.claim.a, found.claim.b)
+    return opening(about, sweep.measured, known(found.series), sides, sweep.growths)
+
+
+def _answer(name: str) -> Answer:
+    sweep = _sweep(name)
+    return answer(sweep.about, sweep.measured, sweep.verdict, sweep.growths)
+
+
+@pytest.mark.parametrize(
+    ("name", "ends"),
+    [
+        ("heads", ("-by-heads",)),
+        ("vision", ("-by-num_training_examples",)),
+        ("scaling", ("-by-key_dim",)),
+        ("beam", ("-by-beam",)),
+        ("size", ("-by-multiple",)),
+        ("recall", ("-by-dim",)),
+        ("translation", ("-along-words",)),
+        ("positions", ("-along-length",)),
+        ("decisions", ("-along-asked",)),
+        ("workspace", ("-along-objects",)),
+        ("state", ("-for-state",)),
+        ("delta_rule", ("-accuracy",)),
+        ("complexity", ("forward_seconds-ratio-by-length",)),
+        ("scaling_laws", ("-scaling-law",)),
+        ("source_order", ("-by-is_source_reversed",)),
+        ("alignment", ("-bleu",)),
+        (
+            "gradients",
+            ("trained_gradient_log10-along-distance", "initial_gradient_log10-along-distance"),
+        ),
+    ],
+)
+def test_the_figure_is_that_of_the_title(name: str, ends: tuple[str, ...]) -> None:
+    names = [drawing.name for drawing in _opening(name).drawings]
+    assert len(names) == len(ends)
+    assert all(one.endswith(end) for one, end in zip(names, ends, strict=True)), names
+
+
+def test_tasks_with_the_same_score_stand_side_by_side_above_what_is_saved() -> None:
+    score, times = _opening("long_range").drawings
+    assert "-by-task" in score.name
+    assert "pathfinder small" in score.svg
+    assert times.name == "mixer_alone-forward_backward_seconds-ratio-by-length"
+
+
+def test_an_ablation_may_name_the_coordinate_of_its_figure() -> None:
+    plain, asked = (
+        _opening("robustness", opens_with=""),
+        _opening("robustness", opens_with="by corruption"),
+    )
+    assert plain.drawings[0].name.endswith("-by-adversarial_steps")
+    assert asked.drawings[0].name.endswith("-along-corruption")
+    unknown = _opening("robustness", opens_with="by weather")
+    assert unknown.drawings == plain.drawings
+
+
+def test_every_point_of_a_figure_is_the_mean_of_its_variant() -> None:
+    made = _opening("vision")
+    along = known(made.along)
+    assert [line.name for line in along.lines] == ["ResNet", "ViT", "Swin", "MLP-Mixer", "FNet"]
+    for line in along.lines:
+        for place, point in line.points.items():
+            series, variant = known(made.at)[place][line.name]
+            assert point == series.mean(variant).point
+            assert f"num_training_examples={place:g}" in variant
+            assert f"model={line.name}," in variant
+
+
+def test_the_sentence_continues_the_claim_at_other_places() -> None:
+    """A residual network is ahead with 1,000 images, and with 9,000."""
+    series = known(known(evidence(_sweep("vision").about, _sweep("vision").measured)).series)
+    a, b = (series.values(f"model={m}, num_training_examples=9000") for m in ("ResNet", "ViT"))
+    there = mean_interval(paired_differences(a, b))
+    expected = f"{there.point:.3f} better ({there.low:.3f} to {there.high:.3f})"
+    assert f"at 9,000 training examples: {expected}" in _answer("vision").sentence
+
+
+def test_a_gap_has_the_direction_of_its_metric() -> None:
+    series = known(known(evidence(_sweep("heads").about, _sweep("heads").measured)).series)
+    assert series.better == "lower"
+    assert gap(series, "heads=8", "heads=1").is_better
+    assert not gap(series, "heads=1", "heads=8").is_better
+    assert " worse (" in gap(series, "heads=1", "heads=8").text
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("heads", "By heads, bits per character is 2.766 at 1, "),
+        ("beam", "Length penalty 0 instead of the default length penalty: "),
+        ("beam", "Best beam: 2 for attentive seq2seq"),
+        ("decisions", "Asked for 0.192, 0.383, 0.575 and 0.767, "),
+        ("size", "better: width 128 by "),
+        ("state", "0.9999 with 64 KiB (the baseline (attention))"),
+        ("data_parallel", "Model state size with 2 workers: 6.21 MiB at ZeRO 0"),
+        ("gradients", "Before training, the same comparison is "),
+        ("long_range", "No variant is shown to be better than a predictor without an architecture"),
+        ("complexity", "lstm from 305 tokens on (294 to 318)"),
+    ],
+)
+def test_all_parts_of_a_question_are_answered(name: str, part: str) -> None:
+    assert part in " ".join(_answer(name).besides)
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("heads", "; the best is 4 heads, not told apart from 2 and 8."),
+        ("beam", "; the best is beam 2, not told apart from 4."),
+        (
+            "decisions",
+            "; asked for 0.192 and 0.767, the baseline (attention) got 0.2231 and 0.65536.",
+        ),
+        (
+            "linear_attention",
+            "in forward and backward, linear transformer is faster at every length.",
+        ),
+        ("scaling", "; at d_k 64: 0.277 bit better ("),
+        ("source_order", "; for attentive seq2seq: not told apart ("),
+    ],
+)
+def test_the_first_sentence_holds_more_than_the_claim(name: str, part: str) -> None:
+    assert part in _answer(name).sentence
+
+
+def test_scores_that_two_metrics_share_have_one_column() -> None:
+    """A captioner is scored by quality and by written_scores, on the same outputs."""
+    sweep = _sweep("captioning")
+    table = comparison_table(sweep.about, sweep.compared, "emoji_scenes")
+    assert [column.title for column in table.columns].count("BLEU") == 1
+    assert "written BLEU" not in [column.title for column in table.columns]
+    assert "written BLEU has the same numbers as BLEU." in table.footnotes
+
+
+def test_coordinates_are_in_the_order_of_their_numbers() -> None:
+    every = [s for s in _sweep("heads").measured if s.at.startswith("learning_rate=")]
+    rates = [float(one.at.partition("=")[2]) for one in every]
+    assert len(rates) > 2
+    assert rates == sorted(rates)

@@ -1,0 +1,48 @@
+"""Test that names of variants in sentences read as a person would say them."""
+
+from __future__ import annotations
+
+import pytest
+
+from bakeoff.reports.results.spoken_names import spoken_name, spoken_pair
+from tests.reports import conftest as synthetic
+
+LSTM = "model=lstm (heads 1; window 16)"
+SMALL, LARGE = (f"model=gated_delta (heads {n}; window 16)" for n in (4, 16))
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        ("heads=1", "1 head"),
+        ("heads=16", "16 heads"),
+        ("dim=64", "width 64"),
+        ("num_training_examples=9000", "9,000 training examples"),
+        ("dropout=0.1", "dropout 0.1"),
+        ("has_returns=false", "without returns"),
+        ("delta=true", "with delta"),
+        ("is_source_reversed=false", "not source reversed"),
+        ("decay=none", "no decay"),
+        ("mixer=linear_transformer", "linear transformer"),
+        ("optimizer=sgd", "optimizer sgd"),
+        ("mixer=lstm, dim=64", "lstm, width 64"),
+    ],
+)
+def test_a_label_becomes_words(label: str, said: str) -> None:
+    about = synthetic.about(variants=("baseline", label), baseline="baseline", claim=None)
+    assert spoken_name(about, label) == said
+
+
+def test_a_model_keeps_only_the_knobs_that_tell_it_apart() -> None:
+    about = synthetic.about(variants=(LSTM, SMALL, LARGE), baseline=LSTM, claim=None)
+    assert [spoken_name(about, variant) for variant in about.variants] == [
+        "lstm",
+        "gated delta (heads 4)",
+        "gated delta (heads 16)",
+    ]
+
+
+def test_a_pair_is_named_by_what_differs() -> None:
+    a, b = "scale=none, key_dim=512", "scale=inverse, key_dim=512"
+    about = synthetic.about(variants=(a, b, "scale=none, key_dim=64"), baseline=b, claim=None)
+    assert spoken_pair(about, a, b) == ("no scale", "scale inverse")
