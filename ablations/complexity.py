@@ -6,7 +6,7 @@ than attention, with the fused kernel that people run and with the written-out m
 compare with (Tay et al. 2020, arXiv:2011.04006, Table 2; Linformer, arXiv:2006.04768, Table 3;
 FNet, arXiv:2105.03824). First one layer by itself: by length, width, batch and number of threads.
 Then whole models: tokens a second in training, in reading a prompt and in writing; on a GPU also
-compiled, and as a CUDA graph. FNet and Linformer mix both directions, so they cannot write.
+compiled, each as a CUDA graph and launched. FNet and Linformer mix both directions, so they cannot write.
 Expected: the linear methods overtake attention within some hundred tokens; an LSTM later.
 
 Found at quick, forward and backward: Linformer is faster than fused attention from 75 tokens on,
@@ -42,7 +42,7 @@ ABLATION = Ablation(
             ],
             quick=["lstm", "conv", "dilated_conv", "linformer", "performer", "fnet"],
         ),
-        vary("runtime", ["eager", "compiled"], quick=[]),
+        vary("runtime", ["auto", "compiled"], quick=[]),
     ],
     tasks=["shakespeare_characters", "shakespeare_masked"],
     probes=[

@@ -9,7 +9,7 @@ from bakeoff.suite.schema import Trial
 from bakeoff.suite.spec import Model, Recipe, SpecError, vary
 from tests.suite.small_ablation import make_ablation
 
-EACH_WAY = [vary("runtime", ["eager", "compiled"])]
+EACH_WAY = [vary("runtime", ["auto", "compiled"])]
 
 
 def runtimes(trials: tuple[Trial, ...], probe: str) -> set[tuple[str, ...]]:
@@ -21,12 +21,12 @@ def runtimes(trials: tuple[Trial, ...], probe: str) -> set[tuple[str, ...]]:
 def test_a_timing_compares_models_both_ways_and_a_training_runs_one() -> None:
     probes = ["quality", "step_time", "peak_memory"]
     found = plan(make_ablation(axes=EACH_WAY, probes=probes))
-    assert found.about.variants == ("runtime=eager", "runtime=compiled")
+    assert found.about.variants == ("runtime=auto", "runtime=compiled")
     assert runtimes(found.trials, "step_time") == {("eager", "compiled")}
     assert runtimes(found.trials, "peak_memory") == {("eager",), ("compiled",)}
     assert runtimes(found.trials, "quality") == {("eager",)}
     trained = [t.training.runtime for t in found.trials if t.training]
-    assert sorted(trained) == ["compiled"] * 3 + ["eager"] * 3
+    assert sorted(trained) == ["auto"] * 3 + ["compiled"] * 3
 
 
 def test_only_a_compiled_timing_has_an_id_of_its_own() -> None:
@@ -43,13 +43,8 @@ def test_only_a_compiled_timing_has_an_id_of_its_own() -> None:
 
 
 def test_a_tuned_rate_and_a_start_are_trained_as_a_model_that_nothing_times() -> None:
-    recipe = Recipe(runtime="compiled", learning_rate="tuned", start="wikitext_masked")
-    baseline = Model("masked_language_model", mixer="attention", heads=4)
-    scale = {"steps": 20, "search_steps": 10}
-    found = plan(
-        make_ablation(baseline=baseline, recipe=recipe, tasks=["shakespeare_masked"], scale=scale),
-        scale="quick",
-    )
+    recipe = Recipe(runtime="compiled", learning_rate="tuned", start="shakespeare_tragedies")
+    found = plan(make_ablation(recipe=recipe, scale={"steps": 20, "search_steps": 10}))
     every = [*found.trials, *(p for trial in found.trials for p in trial.parents.values())]
     assert {trial.probe for trial in every} >= {"quality", "learning_rate"}
     assert {model.runtime for trial in every for model in trial.subjects} == {"eager"}
@@ -68,7 +63,7 @@ def test_what_cannot_be_run_so_is_an_impossible_cell() -> None:
 def test_an_unknown_runtime_is_refused_with_what_is_allowed(name: str) -> None:
     message = f"runtime='{name}': should be 'auto', 'eager', 'graph' or 'compiled'"
     with pytest.raises(SpecError, match=message):
-        plan(make_ablation(axes=[vary("runtime", ["eager", name])]))
+        plan(make_ablation(axes=[vary("runtime", ["auto", name])]))
 
 
 def test_a_setting_of_the_recipe_that_a_model_is_given_is_named_as_such() -> None:

@@ -148,7 +148,7 @@ def test_a_whole_architecture_trains_compiled_as_it_does_eagerly(
     task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold_out_few(monkeypatch.setattr)
-    axes = [vary("runtime", ["eager", "compiled"])]
+    axes = [vary("runtime", ["auto", "compiled"])]
     eager, compiled = (ended(t).result for t in plan(family_ablation(task, axes=axes)).trials)
     assert compiled.status is Status.OK, compiled.reason
     values = [each.value for each in (*eager.points, *eager.measurements)]
