@@ -6,8 +6,8 @@ than attention, with the fused kernel that people run and with the written-out m
 compare with (Tay et al. 2020, arXiv:2011.04006, Table 2; Linformer, arXiv:2006.04768, Table 3;
 FNet, arXiv:2105.03824). First one layer by itself: by length, width, batch and number of threads.
 Then whole models: tokens a second in training, in reading a prompt and in writing; on a GPU also
-compiled, each as a CUDA graph and launched. FNet and Linformer mix both directions, so they cannot write.
-Expected: the linear methods overtake attention within some hundred tokens; an LSTM later.
+compiled, each as a CUDA graph and launched. FNet and Linformer mix both directions, so they cannot
+write. Expected: the linear methods overtake attention within some hundred tokens; an LSTM later.
 
 Found at quick, forward and backward: Linformer is faster than fused attention from 75 tokens on,
 the Performer from 293, the LSTM from 333; convolutions and FNet at each length from 64.
