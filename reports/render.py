@@ -52,8 +52,17 @@ def render(ablation: str, sweeps: Sequence[Sweep], folder: Path, scale: str | No
     return home / "index.html"
 
 
-def render_overview(sweeps_by_ablation: Mapping[str, Sequence[Sweep]], folder: Path) -> Path:
+def render_overview(
+    sweeps_by_ablation: Mapping[str, Sequence[Sweep]],
+    folder: Path,
+    themes: Mapping[str, str] | None = None,
+) -> Path:
     """Write `index.html` and `index.md`: every ablation, and every claim with its verdict.
+
+    Args:
+        sweeps_by_ablation: The sweeps of each ablation.
+        folder: The folder of the reports.
+        themes: Ablation -> theme, in the order of the page.
 
     Returns:
         Path of `index.html`.
@@ -66,7 +75,7 @@ def render_overview(sweeps_by_ablation: Mapping[str, Sequence[Sweep]], folder: P
     for ablation, sweeps in sweeps_by_ablation.items():
         _check(ablation, sweeps)
         shown[ablation] = shown_sweep(sweeps)
-    made = overview(shown)
+    made = overview(shown, themes)
     markdown = markdown_templates().get_template("overview.md").render(overview=made)
     html = html_templates().get_template("overview.html").render(overview=made)
     write_whole(folder / "index.md", markdown.encode())

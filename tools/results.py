@@ -25,7 +25,7 @@ from bakeoff.reports.render import render, render_overview, write_whole
 from bakeoff.reports.view import Sweep, read_sweep
 from bakeoff.suite.journal.journal import Journal
 from bakeoff.suite.places import SHIPPED_VERDICTS
-from bakeoff.suite.planning.loader import find, shipped
+from bakeoff.suite.planning.loader import find, shipped, themes
 from bakeoff.suite.reporting.frames import (
     CURVES_FILE,
     RESULTS_FILE,
@@ -214,7 +214,7 @@ def shipped_verdicts(sweeps: Mapping[str, Sweep]) -> str:
 
 def make_overview(sweeps: Mapping[str, Sweep], into: Path) -> None:
     """Write index.html and index.md; the latter ends with findings.md."""
-    render_overview({name: [sweep] for name, sweep in sweeps.items()}, into)
+    render_overview({name: [sweep] for name, sweep in sweeps.items()}, into, themes())
     index = into / "index.md"
     write_whole(index, index.read_bytes() + b"\n" + (RESULTS / FINDINGS).read_bytes())
 

@@ -109,6 +109,8 @@ class Verdict:
         kind: The outcome in words, with ``exploratory`` if the claim was stated in this form after
             some of its results, with ``indicative`` if the scale is small.
         finding: The finding, without a full stop.
+        effect: The advantage with its interval, such as ``+0.031 bit (+0.010 to +0.051)``; empty if
+            it was not computed.
         details: Whole sentences: probability of improvement, sign-flip p, how many seeds would
             settle it.
         is_ratio: Whether the advantage is the logarithm of a ratio.
@@ -131,6 +133,7 @@ class Verdict:
     statement: str
     kind: str
     finding: str
+    effect: str = ""
     details: tuple[str, ...] = ()
     is_ratio: bool = False
     p: float | None = None
@@ -168,6 +171,7 @@ def verdict(about: About, measured: Sequence[Series]) -> Verdict | None:
         statement=found.claim.statement.strip().rstrip("."),
         kind=_kind(about, outcome, is_exploratory=bool(why_exploratory)),
         finding=_finding(found, advantage, outcome),
+        effect=_effect(found, advantage),
         details=tuple(details(found, strong, is_open=is_open)),
         is_ratio=found.is_ratio,
         p=p_of_no_difference(found),
@@ -275,6 +279,18 @@ def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str
     if found.why_not_tested:
         text += "; this does not show which is better once the task is learnt, since "
     return f"{text}{found.why_not_tested}"
+
+
+def _effect(found: Evidence, advantage: Estimate) -> str:
+    if advantage.point is None:
+        return ""
+    notation = found.notation(advantage)
+    write = _times if found.is_ratio else notation.write_signed
+    size = write(advantage.point)
+    size = f"{size} times as fast" if found.is_ratio else notation.with_unit(size)
+    if advantage.low is None or advantage.high is None:
+        return size
+    return f"{size} ({write(advantage.low)} to {write(advantage.high)})"
 
 
 def _difference(found: Evidence, advantage: Estimate) -> str:

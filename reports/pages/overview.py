@@ -1,12 +1,14 @@
-"""Build the overview: the answer of every ablation, with the verdict of its page."""
+"""Build the overview: a table a theme, with the answer of every ablation and its page's verdict."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict, with_q_values
+from bakeoff.reports.document import listed
 from bakeoff.reports.escape import slug
 from bakeoff.reports.pages.answer import answer_in_words
 from bakeoff.reports.pages.findings_in_words import best_in_words
@@ -17,6 +19,7 @@ from bakeoff.reports.pages.summary import (
     stated_in_words,
     why_no_verdict,
 )
+from bakeoff.reports.stats.intervals import rounded
 from bakeoff.reports.tables.comparison import primary, whole_coverage
 from bakeoff.reports.view import Sweep
 
@@ -27,6 +30,33 @@ _EACH = (
     "expected share of false findings among all claims with a p as small or smaller (Benjamini "
     "and Hochberg)."
 )
+_BARS = (
+    "An effect is drawn to a scale of its own: the bar is its interval, the thin line is zero and "
+    "the dashed one the claimed size. Tables sort effects by their size relative to half of the "
+    "interval."
+)
+_OTHERS = "others"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EffectBar:
+    """An effect as it is drawn: places from 0 to 100, on a scale of its own.
+
+    Attributes:
+        low: Lower end of the interval.
+        point: The effect.
+        high: Upper end of the interval.
+        zero: No difference.
+        claimed: The claimed size, or None if it is zero.
+        strength: The effect over half of its interval, by which a table sorts.
+    """
+
+    low: float
+    point: float
+    high: float
+    zero: float
+    claimed: float | None
+    strength: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +65,11 @@ class OverviewEntry:
 
     Attributes:
         answer: The answer to its question in a sentence.
+        hardware: The devices on which it ran.
         verdict: The verdict on its claim, with its q-value, or None without a claim.
         published: The published figure and its source.
         stated: A sentence on whether the claim was registered before its results.
+        bar: The effect as it is drawn, or None without an interval.
     """
 
     ablation: str
@@ -45,17 +77,32 @@ class OverviewEntry:
     question: str
     answer: str
     scale: str
+    hardware: str
     measured: str
     verdict: Verdict | None
     published: str
     stated: str
+    bar: EffectBar | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Theme:
+    """The ablations of one theme; the name is empty if there are no themes."""
+
+    name: str
+    entries: tuple[OverviewEntry, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overview:
-    """All ablations, in the order of their names."""
+    """All ablations by theme."""
 
-    entries: tuple[OverviewEntry, ...]
+    themes: tuple[Theme, ...]
+
+    @property
+    def entries(self) -> tuple[OverviewEntry, ...]:
+        """The ablations in the order of the page."""
+        return tuple(entry for theme in self.themes for entry in theme.entries)
 
     @property
     def claims(self) -> tuple[Verdict, ...]:
@@ -90,36 +137,74 @@ class Overview:
     def rules(self) -> tuple[str, ...]:
         """The rules by which claims are judged, and the meanings of the outcomes."""
         has_checks = any(claim.is_check for claim in self.claims)
+        has_bars = any(entry.bar for entry in self.entries)
         outcomes = dict.fromkeys(claim.outcome for claim in self.claims)
         meanings = (f"{str(word).capitalize()}: {word.meaning}" for word in outcomes)
         return (
             _EACH,
+            *((_BARS,) if has_bars else ()),
             *((_CHECKS,) if has_checks else ()),
             *meanings,
         )
 
 
-def overview(shown: Mapping[str, Sweep]) -> Overview:
-    """Return the overview of the sweeps that the pages of the ablations show."""
-    sweeps = dict(sorted((name, sweep.in_order) for name, sweep in shown.items()))
-    verdicts = {name: sweep.verdict for name, sweep in sweeps.items()}
+def overview(shown: Mapping[str, Sweep], themes: Mapping[str, str] | None = None) -> Overview:
+    """Return the overview of the sweeps that the pages of the ablations show.
+
+    Args:
+        shown: Ablation -> its sweep.
+        themes: Ablation -> theme, in the order of the page; the others come last, by name.
+    """
+    known = {name: theme for name, theme in (themes or {}).items() if name in shown}
+    found = {name: shown[name].in_order for name in (*known, *sorted(shown.keys() - known.keys()))}
+    verdicts = {name: sweep.verdict for name, sweep in found.items()}
     judged = with_q_values({name: each for name, each in verdicts.items() if each is not None})
+    others = _OTHERS if known else ""
+    grouped: dict[str, list[OverviewEntry]] = {}
+    for name, sweep in found.items():
+        entry = _entry(sweep, judged.get(name))
+        grouped.setdefault(known.get(name, others), []).append(entry)
     return Overview(
-        entries=tuple(_entry(sweep, judged.get(name)) for name, sweep in sweeps.items())
+        themes=tuple(Theme(name=name, entries=tuple(each)) for name, each in grouped.items())
     )
 
 
 def _entry(sweep: Sweep, verdict: Verdict | None) -> OverviewEntry:
     about, measured = sweep.about, sweep.measured
     best = best_in_words(about, primary(measured, about.tasks[0]))
+    devices = dict.fromkeys(made.device for made in about.provenances.values())
     return OverviewEntry(
         ablation=about.ablation,
         link=f"{slug(about.ablation)}/index.html",
         question=about.question,
         answer=answer_in_words(verdict) if verdict else best or why_no_verdict(about),
         scale=about.scale,
+        hardware=listed(list(devices)),
         measured=coverage_in_words(whole_coverage(about, measured), sweep.num_trials),
         verdict=verdict,
         published=published_in_words(about),
         stated=stated_in_words(about, verdict),
+        bar=_bar(verdict, about.claim.by) if verdict and about.claim else None,
+    )
+
+
+def _bar(verdict: Verdict, by: float) -> EffectBar | None:
+    low, point, high = verdict.advantage.low, verdict.advantage.point, verdict.advantage.high
+    if point is None or low is None or high is None:
+        return None
+    by = 0.0 if verdict.is_ratio else by
+    least, most = min(low, 0.0, by), max(high, 0.0, by)
+    if least == most:
+        return None
+
+    def place(value: float) -> float:
+        return round(100 * (value - least) / (most - least), 1)
+
+    return EffectBar(
+        low=place(low),
+        point=place(point),
+        high=place(high),
+        zero=place(0.0),
+        claimed=place(by) if by else None,
+        strength=rounded(2 * point / (high - low)) if high > low else math.copysign(1e9, point),
     )

@@ -30,6 +30,7 @@ from bakeoff.reports.tables.comparison import comparison_table, primary, variant
 from bakeoff.reports.view import Sweep, read_sweep
 from bakeoff.suite.errors import one_line
 from bakeoff.suite.journal.journal import Journal
+from bakeoff.suite.planning.loader import themes
 from bakeoff.suite.reporting.frames import (
     CURVES_FILE,
     RESULTS_FILE,
@@ -136,7 +137,7 @@ def reports_of(
         refuse_missing(name, held.get(name, ()), scale, known=held)
         pages.append(render(name, held[name], folder, scale))
     if held:
-        render_overview(held, folder)
+        render_overview(held, folder, themes())
     return tuple(pages)
 
 

@@ -102,15 +102,24 @@ def _sweep(rng: random.Random, name: str) -> Sweep:
 
 
 def _on_overview(html: str) -> Iterator[Shown]:
-    for card in html.split('<section class="claim ')[1:]:
-        edge = card.partition('"')[0]
-        badge = re.search(
-            r'<span class="badge ([^"]*)">([^<]*)</span> ([^<]*)</p>\n<p>([^<]*)', card
-        )
+    for row in html.split('<tr class="claim ')[1:]:
+        edge = row.partition('"')[0]
+        badge = re.search(r'<span class="badge ([^"]*)">([^<]*)</span>', row)
+        said = re.search(r'<span class="label">([^<]*)</span>\n<details>.*?<p>([^<]*)', row, re.S)
         assert badge
-        colour, kind, answer, finding = badge.groups()
+        assert said
+        colour, kind = badge.groups()
         assert colour == edge == kind.partition(",")[0]
-        yield Shown(kind, answer, unescape(finding))
+        yield Shown(kind, said[1], unescape(said[2]))
+
+
+def _in_table(text: str) -> Iterator[Shown]:
+    """Yield the claims of the overview in Markdown, whose rows are those of a table."""
+    for answer, kind in re.findall(
+        r"^\| \[.*?\]\(.*?\) \| (.*?) \| .*? \| \*\*(.*?)\*\*", text, re.M
+    ):
+        answer, _, finding = answer.replace("\\", "").partition(" Measured: ")
+        yield Shown(kind[0].lower() + kind[1:], answer, f"Measured: {finding}")
 
 
 def _in_markdown(text: str) -> Iterator[Shown]:
@@ -192,7 +201,7 @@ def test_everywhere_a_claim_has_the_word_badge_sentence_and_interval_of_one_verd
         html = html_templates().get_template("overview.html").render(overview=made)
         markdown = markdown_templates().get_template("overview.md").render(overview=made)
         cards = list(_on_overview(html))
-        assert list(_in_markdown(markdown.partition("\n## ")[2])) == cards
+        assert list(_in_table(markdown)) == cards
         for entry, card in zip(made.entries, cards, strict=True):
             claim = sweeps[entry.ablation].about.claim
             assert claim
@@ -207,3 +216,45 @@ def test_everywhere_a_claim_has_the_word_badge_sentence_and_interval_of_one_verd
 
 def test_every_outcome_has_a_sentence() -> None:
     assert set(answer_page._SENTENCES) == set(ClaimOutcome)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_themes_stand_in_their_order_and_others_last() -> None:
+    rng = random.Random(3)
+    sweeps = {name: _sweep(rng, name) for name in ("a", "b", "c", "d")}
+    made = overview(sweeps, {"c": "second", "gone": "nothing", "b": "second", "d": "first"})
+    assert [(t.name, [e.ablation for e in t.entries]) for t in made.themes] == [
+        ("second", ["c", "b"]),
+        ("first", ["d"]),
+        ("others", ["a"]),
+    ]
+    (alone,) = overview(sweeps).themes
+    assert (alone.name, [e.ablation for e in alone.entries]) == ("", ["a", "b", "c", "d"])
+    html = html_templates().get_template("overview.html").render(overview=made)
+    assert re.findall("<h2>(.*?)</h2>", html)[:3] == ["Second", "First", "Others"]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_an_effect_is_drawn_where_its_numbers_are() -> None:
+    rng, drawn = random.Random(5), 0
+    sweeps = {f"n{i}": _sweep(rng, f"n{i}") for i in range(20)}
+    for entry in overview(sweeps).entries:
+        verdict, claim = entry.verdict, sweeps[entry.ablation].about.claim
+        assert verdict
+        assert claim
+        advantage, bar = verdict.advantage, entry.bar
+        if advantage.low is None or advantage.high is None or advantage.point is None:
+            assert bar is None
+            continue
+        assert bar
+        drawn += 1
+        assert 0 <= bar.low <= bar.point <= bar.high <= 100
+        assert (bar.low > bar.zero) == (advantage.low > 0) or abs(advantage.low) < 0.01
+        assert (bar.claimed is None) == (claim.by == 0)
+        if bar.claimed is not None and abs(advantage.low - claim.by) > 0.01:
+            assert (bar.low > bar.claimed) == (advantage.low > claim.by)
+        assert abs(bar.strength) > 1 if advantage.excludes_zero else abs(bar.strength) <= 1
+        point, low, high = (float(n.replace("−", "-")) for n in re.findall(_NUMBER, verdict.effect))
+        assert point == pytest.approx(advantage.point, abs=0.05)
+        assert low <= point <= high
+    assert drawn > 10
