@@ -416,8 +416,10 @@ class Attention(Mixer):
             bias = None if position is None else position.bias(visible.distance(), queries.dtype)
             how: dict[str, Any] = {"scale": self.scale, "bias": bias, "kernel": self.kernel}
             heads = fused_attention(queries, keys, values, visible, **how)
-        elif self.config.kernel == "materialised":  # whole, so that its cost can be measured
-            (heads,) = self._weighted(queries, keys, values, visible, position=position)
+        elif self.config.kernel == "materialised":
+            # The weights are whole and kept to the end, since their cost is what it is for.
+            weights = softmax_weights(self._scores(queries, keys, visible, position), visible)
+            heads = self._attended(weights, values, visible, position)
         else:
             attend = partial(self._weighted, position=position)
             size = SIZE if self.score.is_product else SIZE // 8  # a hidden layer for each pair
@@ -436,10 +438,20 @@ class Attention(Mixer):
     ) -> tuple[Tensor]:
         """Return the heads `[batch, heads, time, width]` by explicit weights, as a tuple of one."""
         weights = softmax_weights(self._scores(queries, keys, visible, position), visible)
+        return (self._attended(weights, values, visible, position),)
+
+    def _attended(
+        self,
+        weights: Tensor,
+        values: Tensor,
+        visible: Visibility,
+        position: RelativePosition | None,
+    ) -> Tensor:
+        """Return the values weighted, `[batch, heads, time, width]`."""
         heads = weights @ values
         if isinstance(position, ShawPosition):
             heads = heads + position.added_to_values(weights, visible.distance())
-        return (heads,)
+        return heads
 
     def _prepare(
         self,
