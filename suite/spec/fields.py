@@ -17,6 +17,8 @@ from bakeoff.suite.errors import UsageError, message, unknown_name
 _PATTERNS = {  # the requirement in words, for fields with a pattern
     ("Model", "label"): "it must have 1 to 40 characters, not begin with a space, and be without "
     "the signs = , ; ( )",
+    ("Ablation", "opens_with"): "it must be attention, positions, filters, words, drawings, or by "
+    "and the name of an axis or a coordinate",
     ("Scale", "gpu_model"): "it must have at most 64 letters, digits, underscores and hyphens",
 }
 _KINDS = {

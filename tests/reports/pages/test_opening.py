@@ -120,7 +120,7 @@ def test_a_gap_has_the_direction_of_its_metric() -> None:
     [
         ("heads", "By heads, bits per character is 2.766 at 1, "),
         ("beam", "Length penalty 0 instead of the default length penalty: "),
-        ("beam", "Best beam: 2 for attentive seq2seq"),
+        ("beam", "Best beam: 2 for GRU with attention"),
         ("decisions", "Asked for 0.192, 0.383, 0.575 and 0.767, "),
         ("size", "better: width 128 by "),
         ("state", "0.9999 with 64 KiB (the baseline (attention))"),
@@ -148,7 +148,7 @@ def test_all_parts_of_a_question_are_answered(name: str, part: str) -> None:
             "in forward and backward, linear transformer is faster at every length.",
         ),
         ("scaling", "; at d_k 64: 0.277 bit better ("),
-        ("source_order", "; for attentive seq2seq: not told apart ("),
+        ("source_order", "; for LSTM with attention: not told apart ("),
     ],
 )
 def test_the_first_sentence_holds_more_than_the_claim(name: str, part: str) -> None:

@@ -51,7 +51,7 @@ def test_page_store_and_command_say_what_was_tried_before(tmp_path: Path) -> Non
     text = render(NAME, sweeps, tmp_path).with_name("report.md").read_text()
     for said in (
         HISTORY,
-        "**Supported, exploratory, indicative.** 8 heads beat one.",
+        "**Supported, exploratory, indicative.** 8 heads beat one: ",
         "Editions</",
     ):
         assert said in text
