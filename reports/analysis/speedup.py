@@ -98,10 +98,9 @@ def effective_speedup(
     known = sign * np.array([[budgets[place][seed] for place in places] for seed in seeds])
     if (np.diff(known.mean(axis=0)) <= 0).any():
         raise NoCurve("the baseline does not improve from each of its budgets to the next")
-    logs = np.log(places)
-    grid = np.linspace(logs[0], logs[-1], _NUM_PLACES)
+    grid, weights = _interpolation(tuple(np.log(places)))
     reached = sign * np.array([scores[seed] for seed in seeds])
-    ahead = known @ _weights(tuple(logs)).T - reached[:, None]  # [seed, place], of the baseline
+    ahead = known @ weights.T - reached[:, None]  # [seed, place], of the baseline
     mean = ahead.mean(axis=0)
     point, reach = _zero(grid, mean)
     ratio = float(np.exp(point) / spent)
@@ -112,23 +111,20 @@ def effective_speedup(
     is_possible = np.abs(mean) <= quantile * error
     is_possible[np.argmin(np.abs(grid - point))] = True
     low, high = grid[is_possible][[0, -1]]
-    ends = (rounded(float(np.exp(end) / spent), _DIGITS) for end in (low, high))
+    least, most = (rounded(float(np.exp(end) / spent), _DIGITS) for end in (low, high))
     return Speedup(
         reach=reach,
-        ratio=Estimate(
-            n=len(seeds), point=rounded(ratio, _DIGITS), low=next(ends), high=next(ends)
-        ),
+        ratio=Estimate(n=len(seeds), point=rounded(ratio, _DIGITS), low=least, high=most),
         is_open_below=bool(is_possible[0]),
         is_open_above=bool(is_possible[-1]),
     )
 
 
 @lru_cache(maxsize=64)
-def _weights(logs: tuple[float, ...]) -> Array:
-    """Return the weight of each budget's score in the interpolated one, `[place, budget]`."""
+def _interpolation(logs: tuple[float, ...]) -> tuple[Array, Array]:
+    """Return the places, and each budget's weight in the interpolated score, `[place, budget]`."""
     grid = np.linspace(logs[0], logs[-1], _NUM_PLACES)
-    found: Array = make_interp_spline(logs, np.eye(len(logs)), k=2)(grid)
-    return found
+    return grid, make_interp_spline(logs, np.eye(len(logs)), k=2)(grid)
 
 
 def _zero(grid: Array, ahead: Array) -> tuple[float, Reach]:

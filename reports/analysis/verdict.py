@@ -27,7 +27,7 @@ from bakeoff.reports.analysis.editions import in_words
 from bakeoff.reports.document import listed
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.stats.aggregate import Improvement
-from bakeoff.reports.stats.intervals import Estimate, as_ratio
+from bakeoff.reports.stats.intervals import Estimate, as_ratio, as_times
 from bakeoff.reports.stats.significance import ALPHA, MIN_PAIRS, SignFlip, q_values
 from bakeoff.suite.schema import About, Registration
 
@@ -285,7 +285,7 @@ def _effect(found: Evidence, advantage: Estimate) -> str:
     if advantage.point is None:
         return ""
     notation = found.notation(advantage)
-    write = _times if found.is_ratio else notation.write_signed
+    write = as_times if found.is_ratio else notation.write_signed
     size = write(advantage.point)
     size = f"{size} times as fast" if found.is_ratio else notation.with_unit(size)
     if advantage.low is None or advantage.high is None:
@@ -323,12 +323,8 @@ def _comparison_of_times(found: Evidence, advantage: Estimate) -> str:
     assert advantage.point is not None, "a claim with no pair is invalid"
     word = "slower" if advantage.point < 0 else "faster"
     verb = "is" if advantage.excludes_zero and not found.is_unresolved else "came out"
-    text = f"{found.claim.a} {verb} {word} than {found.claim.b}, {_times(advantage.point)}"
-    return f"{text} times as fast {_basis(found, advantage, _times)}"
-
-
-def _times(log_ratio: float) -> str:
-    return as_ratio(math.exp(max(-700.0, min(log_ratio, 700.0))))
+    text = f"{found.claim.a} {verb} {word} than {found.claim.b}, {as_times(advantage.point)}"
+    return f"{text} times as fast {_basis(found, advantage, as_times)}"
 
 
 def _basis(found: Evidence, advantage: Estimate, write: Callable[[float], str]) -> str:

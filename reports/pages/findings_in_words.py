@@ -36,7 +36,7 @@ from bakeoff.reports.stats.intervals import (
     Estimate,
     Notation,
     as_quantity,
-    as_ratio,
+    as_times,
     for_estimates,
     for_quantities,
     for_scores,
@@ -88,8 +88,8 @@ class Gap:
         if one.point is None:
             return ""
         if self.is_ratio:
-            text = f"{_times(one.point)} times as fast"
-            ends = [_times(end) for end in _ends(one)]
+            text = f"{as_times(one.point)} times as fast"
+            ends = [as_times(end) for end in _ends(one)]
         else:
             text = self.notation.with_unit(self.notation.write(abs(one.point)))
             ends = [self.notation.write(end) for end in sorted(map(abs, _ends(one)))]
@@ -149,10 +149,6 @@ def _with_unit(series: Series, advantage: Estimate) -> Notation:
         return for_quantities(series.unit, sizes)
     width = advantage.half_width
     return for_scores(series.unit, [] if width is None else [width], sizes)
-
-
-def _times(log_ratio: float) -> str:
-    return as_ratio(math.exp(max(-700.0, min(log_ratio, 700.0))))
 
 
 def sides_in_words(about: About, found: Evidence, judged: Verdict) -> str:

@@ -183,7 +183,7 @@ def _before(case: _OpeningCase, along: AxisSeries) -> Drawing | None:
     names = {line.variants: line.name for line in along.lines}
     lines = (
         [replace(line, name=names.get(line.variants, line.name)) for line in found.lines]
-        if (found)
+        if found
         else []
     )
     return axis_figure(replace(found, lines=tuple(lines)), lines) if found else None

@@ -258,6 +258,11 @@ def for_quantities(unit: str, values: Sequence[float]) -> Notation:
     return Notation(unit="" if unit == "1" else unit)
 
 
+def as_times(log_ratio: float) -> str:
+    """Return the ratio with this logarithm as text, also where it is beyond the largest float."""
+    return as_ratio(math.exp(max(-700.0, min(log_ratio, 700.0))))
+
+
 def as_ratio(value: float) -> str:
     """Return a ratio with about three significant digits: ``0.45``, ``1.00``, ``16.4``, ``103``."""
     if value < 0.1:

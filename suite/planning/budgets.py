@@ -142,13 +142,16 @@ def _flops_of_a_step(trial: Trial) -> float:
         Impossible: If a user's own model runs an operation of unknown cost.
     """
     model, teacher = trial.subjects[0], trial.teacher.subjects[0] if trial.teacher else None
-    if not (model.is_own or (teacher and teacher.is_own)):
-        return flops_per_step(trial, model, teacher, is_counted=True) or 0.0
+    is_own = model.is_own or (teacher is not None and teacher.is_own)
     try:
-        with tried():
-            return flops_per_step(trial, model, teacher, is_counted=True) or 0.0
+        with tried() if is_own else nullcontext():
+            found = flops_per_step(trial, model, teacher, is_counted=True)
     except Exception as error:  # a user's code may raise anything
+        if not is_own:
+            raise
         raise Impossible(f"its FLOPs cannot be counted: {words_of(error)}") from None
+    assert found is not None, "all FLOPs are counted"
+    return found
 
 
 # Widths
