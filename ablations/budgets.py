@@ -4,11 +4,12 @@ At equal steps and width a mixer with more parameters, or more FLOPs per token, 
 that is not one of its kind. Narang et al. 2021 (arXiv:2102.11972) compare modifications of the
 Transformer at similar numbers of parameters and operations, where most of them bring nothing. Dao
 and Gu 2024 (Mamba-2, arXiv:2405.21060), Figure 9, compare at equal FLOPs, where Mamba-2 is ahead of
-the Transformer. Here: language models on Shakespeare, in which each mixer has the steps, the FLOPs
-or the parameters of attention. At equal FLOPs a costly mixer takes fewer steps; at equal parameters
-a large one has a narrower feed-forward. Half and twice the steps show whether the order changes
-with the length of training; from the three trainings of attention follows the effective speedup of
-each other mixer: the FLOPs that attention needs for its score, over its own.
+the Transformer. Here: language models on Shakespeare, in which each mixer has the steps, the
+FLOPs, the training time or the parameters of attention. At equal FLOPs or time a costly mixer takes
+fewer steps; at equal parameters a large one has a narrower feed-forward. Half and twice the steps
+show whether the order changes with the length of training; from the three trainings of attention
+follows the effective speedup of each other mixer: the FLOPs that attention needs for its score,
+over its own.
 
 Expected: at this width Mamba-2 takes about 1.6 times the FLOPs of attention and has half as many
 parameters again, so its lead is smaller at equal FLOPs and at equal parameters.
@@ -27,7 +28,7 @@ ABLATION = Ablation(
             ["attention", "lstm", "linear_transformer", "mamba2", "gated_delta"],
             quick=["attention", "lstm", "mamba2"],
         ),
-        vary("equal", ["steps", "flops", "parameters"]),
+        vary("equal", ["steps", "flops", "seconds", "parameters"]),
         vary("steps", [625, 1_250, 2_500]),
     ],
     combine="first_with_each",

@@ -130,7 +130,9 @@ def training_seconds(about: About, times: StepTimes) -> dict[str, float]:
 
 def num_steps(about: About, variant: str, task: str) -> int:
     """Return the training steps of a variant on a task, or 0 if they are not known."""
-    return about.training_steps.get(task, {}).get(variant) or setting(about, variant, "steps")
+    if found := about.training_steps.get(task, {}).get(variant):
+        return found
+    return 0 if about.budget_of(variant) == "seconds" else setting(about, variant, "steps")
 
 
 def setting(about: About, variant: str, name: str) -> int:

@@ -27,6 +27,7 @@ _BUDGETS = {  # `bakeoff.Scale.equal` -> what a variant then does
     "flops": "trains for as many FLOPs as the baseline",
     "tokens": "trains on as many tokens as the baseline",
     "parameters": "has as many parameters as the baseline",
+    "seconds": "trains for as long as the baseline",
 }
 _INDICATIVE = (
     "Results at this scale can show the direction of large effects but are not evidence for a "
@@ -165,7 +166,7 @@ def _budget(about: About) -> str:
     if len(budgets) > 1:
         return " Each variant has as much as the baseline of what its label names as equal."
     said = next((_BUDGETS[each] for each in budgets if each in _BUDGETS), "")
-    near = "" if about.scale == SMOKE else ", within 1 %"
+    near = "" if about.scale == SMOKE or "seconds" in budgets else ", within 1 %"
     return f" Each variant {said}{near}." if said else ""
 
 

@@ -26,6 +26,8 @@ from bakeoff.suite.schema import (
     FAILURES,
     LEARNING_RATE,
     MIXER_ALONE,
+    PACE,
+    PACE_OF_STEPS,
     QUALITY,
     SEARCH,
     Cell,
@@ -138,9 +140,12 @@ def _budgets(states: Sequence[TrialState]) -> list[str]:
     """Return what the training of each variant takes, if budgets other than steps are equal."""
     found: dict[str, None] = {}
     for s in states:
-        if s.num_steps and s.probe == QUALITY:
+        if s.num_parameters and s.probe == QUALITY:
+            steps = (
+                number_of(s.num_steps, "step") if s.num_steps else "steps of the baseline's time"
+            )
             flops = f", {flops_in_words(s.training_flops)}" if s.training_flops else ""
-            size = f"{number_of(s.num_steps, 'step')}{flops}, {s.num_parameters:,} parameters"
+            size = f"{steps}{flops}, {s.num_parameters:,} parameters"
             for variant in s.variant.split(" | "):
                 found[f"{s.task}, {variant}: {size}"] = None
     return [*found]
@@ -184,6 +189,7 @@ def _of_parents(p: Plan, trials: Sequence[Trial], costs: _Costs) -> str:
     """Return the times of parts, as `` (pre-training: about 2 min)``; empty without any."""
     part_of = {cell.trial_id: cell.variant for cell in parent_cells(p)}
     part_of |= {t.trial_id: SEARCH for t in trials if t.probe == LEARNING_RATE}
+    part_of |= {t.trial_id: PACE for t in trials if t.probe == PACE_OF_STEPS}
     parts = dict.fromkeys(part_of[t.trial_id] for t in trials if t.trial_id in part_of)
     to_start, times = _seconds(p, (), costs), []
     for part in parts:
@@ -254,7 +260,8 @@ class TrialState:
         steps: How the steps of a training on a GPU run, as its result will say it, unless they
             prove to be impossible to compile or to record; else empty.
         num_steps: Steps of the training, if a budget other than steps is equal (see
-            `bakeoff.Scale.equal`), like the next two; else None.
+            `bakeoff.Scale.equal`), like the next two; else None. Steps and FLOPs are None too if a
+            trial finds the steps.
         training_flops: FLOPs of all these steps.
         num_parameters: Parameters of the model.
     """
@@ -389,7 +396,8 @@ def _spendings(plan: Plan) -> dict[str, Spending]:
     for trial in plan.trials:
         if trial.training and len(trial.subjects) == 1:
             teachers = trial.teacher.subjects if trial.teacher else ()
-            kind = kinds_of(trial)[0], *(teacher.spelling for teacher in teachers)
+            own = (teacher.spelling for teacher in teachers)
+            kind = kinds_of(trial)[0], trial.pace is None, *own
             if kind not in of_kind:  # seeds of one variant cost the same
                 of_kind[kind] = spending_of(trial)
             found[trial.trial_id] = of_kind[kind]

@@ -183,7 +183,11 @@ def _state(plans: Sequence[Plan], missing: Pending) -> ProgressState:
         trials={trial_id: every.pop(trial_id) for trial_id in work},
         others=every,
         estimates=_estimates(plans, missing),
-        steps={key: t.training.steps for key, (t, _) in work.items() if t.training is not None},
+        steps={
+            key: t.training.steps
+            for key, (t, _) in work.items()
+            if t.training is not None and t.pace is None  # whose steps are found later
+        },
         variants={key: names for key, names in _variants(plans).items() if len(names) > 1},
         num_done_before=missing.num_done,
         editions={plan.about.ablation: plan.about.edition for plan in plans},
@@ -340,8 +344,8 @@ class LiveDisplay(Display):
         point = self.state.points.get(trial_id)
         if point is None:
             return "starting"
-        of = self.state.steps.get(trial_id, point.step)
-        return f"step {point.step} of {of}, {point.metric} {_number(point.value, point.unit, 4)}"
+        of = f" of {self.state.steps[trial_id]}" if trial_id in self.state.steps else ""
+        return f"step {point.step}{of}, {point.metric} {_number(point.value, point.unit, 4)}"
 
 
 def outcome(result: Result, variants: Mapping[int, str] = {}) -> str:

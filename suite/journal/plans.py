@@ -32,7 +32,16 @@ from bakeoff.suite.journal.editions import (
     what_is_claimed,
 )
 from bakeoff.suite.journal.sqlite_schema import FAILED, JournalError, marks, one
-from bakeoff.suite.schema import LEARNING_RATE, About, Cell, Plan, Registration, Status, Trial
+from bakeoff.suite.schema import (
+    LEARNING_RATE,
+    PACE_OF_STEPS,
+    About,
+    Cell,
+    Plan,
+    Registration,
+    Status,
+    Trial,
+)
 
 ALPHA = 0.05  # significance level: one false verdict in twenty if there is no effect
 
@@ -218,7 +227,7 @@ def _label(trial: Trial, cell: Cell) -> str:
         return f"{trial.probe}, {where}"
     if len(trial.subjects) > 1:
         return f"{trial.probe} of {len(trial.subjects)} variants, {where}, process {trial.seed}"
-    if trial.training is None or trial.probe == LEARNING_RATE:
+    if trial.training is None or trial.probe in (LEARNING_RATE, PACE_OF_STEPS):
         seed = f", seed {trial.seed}" if trial.trained else ""
         return f"{trial.probe} of {cell.variant}, {where}{seed}"
     return f"{cell.variant}, {where}, seed {trial.seed}"

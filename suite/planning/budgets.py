@@ -6,6 +6,11 @@ and backward, with the passes that a recipe adds (a teacher's, an adversary's). 
 before are not counted: a pre-training and that of a teacher keep their steps, and a search for the
 learning rate keeps its share of the steps that it is for.
 
+``seconds`` sets the number of steps too, but only when a trial has timed a step of the variant
+beside one of the baseline (`bakeoff.suite.probes.pace`): the rule is part of the trial's id, and
+its result is the number. The search for the learning rate then has its share of the baseline's
+steps.
+
 ``parameters`` sets the width of the feed-forward, which stays at least half as wide as the model.
 If that does not suffice, it sets the width of the model, in steps that its heads divide, and then
 that of the feed-forward again. A width that an axis sets stays.
@@ -28,7 +33,7 @@ from bakeoff.suite.errors import words_of
 from bakeoff.suite.planning.knobs import Impossible, knob_names, load_architecture
 from bakeoff.suite.planning.loader import tried
 from bakeoff.suite.planning.own_modules import own_versions
-from bakeoff.suite.planning.resolve import variant_on
+from bakeoff.suite.planning.resolve import as_trained, variant_on
 from bakeoff.suite.planning.variants import Baseline, Variant
 from bakeoff.suite.probes.probe import flops_per_step
 from bakeoff.suite.schema import Training, Trial
@@ -40,6 +45,7 @@ _RATIO, _WIDTH = "feed_forward_ratio", "dim"
 _LEAST_RATIO, _MOST_RATIO = 0.5, 64
 _PARTS = 64  # parts of a ratio of 1, where an architecture has no single width
 _MOST_WIDTHS = 64  # that are tried
+_NOT_PACED = {"start": "a pre-training", "teacher": "a teacher", "parallel": "several workers"}
 _Changed = Callable[[Mapping[str, Knob]], Trial]
 
 
@@ -48,21 +54,21 @@ class Spending:
     """The cost of a training.
 
     Attributes:
-        num_steps: Training steps.
+        num_steps: Training steps, or None if they are found by timing them.
         training_flops: FLOPs of all steps, or None if those of a user's own model are not known.
         num_parameters: Trained parameters of the model.
     """
 
-    num_steps: int
+    num_steps: int | None
     training_flops: float | None
     num_parameters: int
 
 
 def spending_of(trial: Trial) -> Spending:
     """Return the cost of the training of a trial with one model."""
-    steps, flops = _training(trial).steps, None
+    steps, flops = None if trial.pace else _training(trial).steps, None
     with suppress(Impossible):
-        flops = steps * _flops_of_a_step(trial)
+        flops = steps * _flops_of_a_step(trial) if steps else None
     return Spending(
         num_steps=steps,
         training_flops=flops,
@@ -91,6 +97,8 @@ def on_equal_terms(baseline: Baseline, variant: Variant, task_name: str) -> Tria
         every = {**variant.changes, **changes}
         return variant_on(baseline, replace(variant, changes=every), task_name)
 
+    if equal == "seconds":
+        return _of_equal_time(found, reference)
     if equal == "parameters":
         return _of_equal_size(found, _size(reference), variant, changed)
     is_rounded = baseline.scale_name == SMOKE
@@ -122,6 +130,24 @@ def _of_equal_amount(
     return changed(
         {"steps": steps, "warmup_steps": warmup_steps, "num_evaluations": num_evaluations}
     )
+
+
+def _of_equal_time(found: Trial, reference: Trial) -> Trial:
+    """Return the variant with a trial before it that finds the steps of the reference's time."""
+    own, other = (
+        replace(as_trained(each), search=None, test_lengths=(), decoding=())
+        for each in (found, reference)
+    )
+    if own == other:
+        return found
+    for name, what in _NOT_PACED.items():
+        if getattr(found, name) is not None or getattr(reference, name) is not None:
+            raise Impossible(f"equal='seconds' is not supported with {what}")
+    if _training(found).adversarial_steps or _training(reference).adversarial_steps:
+        raise Impossible(
+            "equal='seconds' is not supported with adversarial training, whose steps differ"
+        )
+    return replace(found, pace=replace(own, reference=other))
 
 
 def _training(trial: Trial) -> Training:

@@ -24,7 +24,10 @@ from bakeoff.suite.schema import (
     GREEDY,
     LEARNING_RATE,
     MIXER_ALONE,
+    PACE,
+    PACE_OF_STEPS,
     QUALITY,
+    SEARCH,
     USUAL_PENALTY,
     Cell,
     MetricSpec,
@@ -43,7 +46,7 @@ Table = Mapping[str, Trial | Impossible]
 Filled = Iterator[tuple[Cell, Trial | None]]
 # Fields of a trial that describe a training; a trial that examines a trained model has none of
 # them.
-_OF_A_TRAINING = frozenset({"training", "search", "parallel"})
+_OF_A_TRAINING = frozenset({"training", "search", "pace", "parallel"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,14 +92,13 @@ def filled_cells(probe: Probe, group: ComparisonGroup, num_seeds: int) -> Filled
                 yield maker.cell(trial, label, 0), trial
 
 
-def search_cells(group: ComparisonGroup) -> Filled:
-    """Yield a cell for each variant with a learning-rate search, with the trial of the search."""
-    searches = {
-        label: found.search
-        for label, found in group.table.items()
-        if isinstance(found, Trial) and found.search
-    }
-    return filled_cells(probe_named(LEARNING_RATE), replace(group, table=searches), 1)
+def settling_cells(group: ComparisonGroup) -> Filled:
+    """Yield cells and trials that find the learning rates and the numbers of steps of others."""
+    possible = group.possible.items()
+    for name, role in ((LEARNING_RATE, SEARCH), (PACE_OF_STEPS, PACE)):
+        needed = {label: found.parents.get(role) for label, found in possible}
+        table = {label: found for label, found in needed.items() if found is not None}
+        yield from filled_cells(probe_named(name), replace(group, table=table), 1)
 
 
 def _of_tasks(maker: _CellMaker) -> Filled:
@@ -168,8 +170,11 @@ def trial_of(probe: Probe, variants: tuple[Trial, ...], seed: int) -> Trial:
     if values.get("beam") == GREEDY:
         # The penalty has no effect in greedy search: all penalties share a trial.
         values["length_penalty"] = USUAL_PENALTY
-    if values.get("search"):
-        values["search"] = trial_of(probe_named(LEARNING_RATE), (values["search"],), 0)
+    for role, finds in (("search", LEARNING_RATE), ("pace", PACE_OF_STEPS)):
+        if values.get(role):
+            values[role] = trial_of(probe_named(finds), (values[role],), 0)
+    if values.get("reference"):
+        values["reference"] = trial_of(probe_named(QUALITY), (values["reference"],), 0)
     for name in {"start", "teacher"} & values.keys():
         values[name] = _parent(values[name], seed)
     if reads:

@@ -41,6 +41,7 @@ _SECONDS_PER_STEP = 4e-3
 _SECONDS_PER_TOKEN = 1e-4
 _SECONDS_PER_CALL = 2e-3  # overhead of a forward pass in decoding or acting
 _EVALUATION_SHARE = 0.3  # share of the training time
+_SECONDS_OF_A_PACE = 5.0  # see probes/pace.py
 _TRAININGS_PER_SEARCH = 8  # usually four rates with two seeds; see probes/learning_rate.py
 _SENTENCES_WRITTEN = 1_000  # number of sentences of a test split
 _STEPS_PER_TIMING = 11  # with several workers; see probes/data_parallel.py
@@ -67,12 +68,17 @@ def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H1
     if not trial.subjects:
         are_quick = all(FLOORS[name].is_quick for name in task_class(trial.task).floors)
         return _SECONDS_OF_QUICK_FLOORS if are_quick else _SECONDS_OF_FLOORS
+    if trial.pace is not None and trial.pace.reference is not None:
+        return seconds_of(trial.pace.reference, resources, gpu)
     rate = _flops_per_second(trial, resources, gpu)
     if trial.training is None and trial.parallel is None and not trial.is_timing:
         if "beam" in probe_named(trial.probe).depends_on:
             return _SECONDS_WITHOUT_TRAINING + _seconds_of_writing(trial, rate)
         return _SECONDS_WITHOUT_TRAINING if trial.trained else _SECONDS_OF_A_COUNT
     per_step = _seconds_of_a_step(trial, resources, gpu, rate)
+    if trial.reference is not None:
+        starts = 2 * (_SECONDS_TO_START_ON_A_GPU + _SECONDS_TO_RECORD) if resources.num_gpus else 0
+        return starts + _SECONDS_OF_A_PACE + 20 * per_step
     steps = trial.training.steps * (1 + _EVALUATION_SHARE) if trial.training else 0.0
     if trial.parallel is not None:  # a timing also measures a single worker, and profiles
         shared = steps / trial.num_workers if steps else 2 * _STEPS_PER_TIMING

@@ -17,7 +17,7 @@ from bakeoff.models import Cost
 from bakeoff.models.model_spec import Knob, without_late_defaults
 from bakeoff.suite.errors import unknown_name
 from bakeoff.suite.planning.budgets import on_equal_terms
-from bakeoff.suite.planning.cells import ComparisonGroup, Table, filled_cells, search_cells
+from bakeoff.suite.planning.cells import ComparisonGroup, Table, filled_cells, settling_cells
 from bakeoff.suite.planning.claims import checked_claim, refuse_unfit_law, with_floors
 from bakeoff.suite.planning.knobs import (
     Impossible,
@@ -57,7 +57,10 @@ from bakeoff.suite.schema import (
     FLOORS,
     LEARNING_RATE,
     MIXER_ALONE,
+    PACE,
+    PACE_OF_STEPS,
     QUALITY,
+    SEARCH,
     About,
     Cell,
     ClaimSpec,
@@ -216,7 +219,7 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
         for group in groups.of(probe(name))
         for each in filled_cells(probe(name), group, num_seeds)
     ]
-    filled += _searches(groups, [trial for _, trial in filled if trial])
+    filled += _settling(groups, [trial for _, trial in filled if trial])
     claim = checked_claim(baseline, reference, variants, [cell for cell, _ in filled])
     return Plan(
         about=_about(entry, groups, filled, claim, num_seeds),
@@ -229,16 +232,21 @@ def _expanded(entry: LoadedAblation, scale_name: str, seeds: int | None) -> Plan
 
 
 def _refuse_unfit_probes(ablation: Ablation) -> None:
-    """Raise for floors without a score, and for a scaling law that cannot be fitted."""
+    """Raise for floors without a score, a lone `pace`, and a law that cannot be fitted."""
     refuse_unfit_law(ablation)
+    if PACE_OF_STEPS in ablation.probes:
+        raise SpecError(
+            f"probes: {PACE_OF_STEPS!r} runs by itself where equal='seconds'; leave it out."
+        )
     if FLOORS in ablation.probes and QUALITY not in ablation.probes:
         raise SpecError(f"probes: {FLOORS!r} is shown beside a score; name {QUALITY!r} too.")
 
 
-def _searches(groups: _Groups, trials: Sequence[Trial]) -> list[tuple[Cell, Trial | None]]:
-    """Return the cells of those searches for a learning rate that a trial waits for."""
-    wanted = {trial.search.trial_id for trial in trials if trial.search}
-    found = (each for group in groups.of(probe(LEARNING_RATE)) for each in search_cells(group))
+def _settling(groups: _Groups, trials: Sequence[Trial]) -> list[tuple[Cell, Trial | None]]:
+    """Return the cells of the trials that find a learning rate or steps for one of these."""
+    needed = [t.parents.get(role) for t in trials for role in (SEARCH, PACE)]
+    wanted = {each.trial_id for each in needed if each is not None}
+    found = (each for group in groups.of(probe(LEARNING_RATE)) for each in settling_cells(group))
     return [(cell, trial) for cell, trial in found if cell.trial_id in wanted]
 
 
@@ -424,7 +432,7 @@ def _training_steps(groups: _Groups) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for table in groups.tables.values():
         for label, trial in table.items():
-            if isinstance(trial, Trial) and trial.training:
+            if isinstance(trial, Trial) and trial.training and not trial.pace:
                 found.setdefault(trial.task_label, {})[label] = trial.training.steps
     return found
 

@@ -57,7 +57,7 @@ from bakeoff.suite.training.weights import restore, take_over
 # Values of `Probe.depends_on`: of a probe that trains, and of one that examines a trained model
 # whose start and teacher are part of its trials' ids.
 ORIGIN = frozenset({"start", "teacher"})
-TRAINING = ORIGIN | {"batch", "training", "search", "num_training_examples"}
+TRAINING = ORIGIN | {"batch", "training", "search", "pace", "num_training_examples"}
 
 Said = Point | Measurement | Sample | TrialRemark | TrainedState | Condition
 Grain = Literal["seed", "variant", "comparison", "task"]
@@ -477,6 +477,7 @@ PROBES: dict[str, str] = {
     "written_scores": "bakeoff.suite.probes.written_scores:WrittenScores",
     "validation": "bakeoff.suite.probes.validation:Validation",
     "learning_rate": "bakeoff.suite.probes.learning_rate:LearningRate",
+    "pace": "bakeoff.suite.probes.pace:Pace",
     "parameters": "bakeoff.suite.probes.model_counts:Parameters",
     "flops": "bakeoff.suite.probes.model_counts:ForwardFlops",
     "state_bytes": "bakeoff.suite.probes.model_counts:StateBytes",

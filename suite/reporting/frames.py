@@ -19,6 +19,7 @@ from bakeoff.suite.reporting.costs import costs_of
 from bakeoff.suite.schema import (
     FLOORS,
     QUALITY,
+    TRAINING_STEPS,
     About,
     Cell,
     Edition,
@@ -134,8 +135,22 @@ def about_with_provenance(plan: Plan, results: Results) -> About:
         for result in of_trial
     }
     return replace(
-        plan.about, provenances=dict(sorted(found.items())), samples=_samples(plan, results)
+        plan.about,
+        provenances=dict(sorted(found.items())),
+        samples=_samples(plan, results),
+        training_steps=_with_found_steps(plan, results),
     )
+
+
+def _with_found_steps(plan: Plan, results: Results) -> Mapping[str, Mapping[str, int]]:
+    """Return the steps of each training: those of the plan, and those that trials have found."""
+    found = {task: dict(steps) for task, steps in plan.about.training_steps.items()}
+    for cell in plan.cells:
+        for measured in (m for each in results.get(cell.trial_id, ()) for m in each.measurements):
+            if measured.metric == TRAINING_STEPS and measured.value is not None:
+                # The trainings use the first result too.
+                found.setdefault(cell.task, {}).setdefault(cell.variant, round(measured.value))
+    return found
 
 
 def _judged(sweep: Sweep) -> Sweep:

@@ -23,6 +23,8 @@ from bakeoff.suite.schema.metrics import CONTROLS as CONTROLS
 from bakeoff.suite.schema.metrics import INJECTED as INJECTED
 from bakeoff.suite.schema.metrics import LEARNING_RATE as LEARNING_RATE
 from bakeoff.suite.schema.metrics import NUM_SENTENCES as NUM_SENTENCES
+from bakeoff.suite.schema.metrics import PACE_OF_STEPS as PACE_OF_STEPS
+from bakeoff.suite.schema.metrics import TRAINING_STEPS as TRAINING_STEPS
 from bakeoff.suite.schema.metrics import Better as Better
 from bakeoff.suite.schema.metrics import MetricSpec as MetricSpec
 from bakeoff.suite.schema.metrics import is_launched as is_launched
@@ -42,6 +44,7 @@ from bakeoff.suite.schema.training import Training as Training
 from bakeoff.suite.schema.training import without_idle
 from bakeoff.suite.schema.trial import GREEDY as GREEDY
 from bakeoff.suite.schema.trial import MEMORY_PROBES as MEMORY_PROBES
+from bakeoff.suite.schema.trial import PACE as PACE
 from bakeoff.suite.schema.trial import PRETRAINING as PRETRAINING
 from bakeoff.suite.schema.trial import SEARCH as SEARCH
 from bakeoff.suite.schema.trial import TEACHER as TEACHER

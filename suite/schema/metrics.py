@@ -12,6 +12,8 @@ Better = Literal["higher", "lower", "none"]
 Bounds = tuple[float | None, float | None]
 
 LEARNING_RATE = "learning_rate"  # the probe that searches for the learning rate, and its metric
+# The probe that finds how many training steps take as long as those of the baseline.
+PACE_OF_STEPS, TRAINING_STEPS = "pace", "training_steps"
 # The number of sentences that the other metrics of `written_scores` are computed from.
 NUM_SENTENCES = "num_sentences"
 BASELINE_AGAIN, BASELINE_SLOWED, INJECTED = "baseline_again_ratio", "baseline_slowed_ratio", 1.05
@@ -179,6 +181,7 @@ _KNOWN = {
     "num_parameters": _Described("1", "none", "parameters"),
     "forward_flops": _Described("FLOP", "lower", "forward FLOPs per sequence"),
     "counted_flops": _Described("FLOP", "none"),
+    TRAINING_STEPS: _Described("1", "none", "training steps"),
     "theory_operations": _Described("1", "none"),
     "sequential_operations": _Described("1", "lower"),
     "maximum_path_length": _Described("1", "lower"),

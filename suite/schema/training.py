@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 Optimizer = Literal["adamw", "sgd", "adafactor"]
@@ -49,6 +49,15 @@ class Training:
     adversarial_steps: int = 0
     is_start_frozen: bool = False
     runtime: StepRuntime = "auto"
+
+    def with_steps(self, steps: int) -> Training:
+        """Return the training with so many steps, of which the warm-up keeps its share."""
+        return replace(
+            self,
+            steps=steps,
+            warmup_steps=round(self.warmup_steps * steps / self.steps),
+            num_evaluations=min(self.num_evaluations, steps),
+        )
 
     @property
     def hashed(self) -> dict[str, Any]:

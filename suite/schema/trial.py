@@ -17,6 +17,7 @@ GREEDY, USUAL_PENALTY = 1, 0.6  # the default beam and length penalty, which a t
 # The roles of a trial's parents.
 PRETRAINING, TEACHER, TRAINED = "pre-training", "teacher", "training"
 SEARCH = "search for the learning rate"
+PACE = "timing of a training step"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +50,15 @@ class Trial:
             itself; for a quality trial, a trial of the same model that is evaluated differently.
         search: The trial that finds the learning rate; `training` then holds the first rate that it
             tries.
+        pace: The trial that finds how many steps take as long as the baseline's training;
+            `training` then holds the baseline's number of steps.
+        reference: The baseline's training, with whose steps a trial of `pace` compares its own.
         num_training_examples: The number of training examples, if not all of the task's are used.
         precision: The precision of a timing or memory probe that trains nothing; a training has its
             own in `training`.
         found_rate: The learning rate that `search` found, filled in just before the trial runs; not
             part of the id.
+        found_steps: The same for the number of steps that `pace` found.
     """
 
     probe: str
@@ -75,22 +80,25 @@ class Trial:
     threads: int | None = None
     trained: Trial | None = None
     search: Trial | None = None
+    pace: Trial | None = None
+    reference: Trial | None = None
     num_training_examples: int | None = None
     precision: Precision = "float32"
     found_rate: float | None = None
+    found_steps: int | None = None
 
     @cached_property
     def trial_id(self) -> str:
         """The hash of the content; it does not depend on time, host, commit or order."""
         content = {each.name: getattr(self, each.name) for each in fields(self)}
-        del content["found_rate"]
+        del content["found_rate"], content["found_steps"]
         content["task"] = task_identity(self.task)
         content["subjects"] = [without_idle(s.fields, runtime="eager") for s in self.subjects]
         if self.training is not None:
             content["training"] = self.training.hashed
         if self.parallel is not None:
             content["parallel"] = asdict(self.parallel)
-        before = ("start", "teacher", "trained", "search")
+        before = ("start", "teacher", "trained", "search", "pace", "reference")
         content |= {k: getattr(self, k).trial_id for k in before if getattr(self, k) is not None}
         idle = {each.name: each.default for each in fields(self) if each.default is not MISSING}
         return content_hash(without_idle(content, **idle))
@@ -108,7 +116,8 @@ class Trial:
     @property
     def parents(self) -> Mapping[str, Trial]:
         """The trials that must run first because this one uses their results, by role."""
-        return self.givers_of_weights | ({SEARCH: self.search} if self.search else {})
+        found = {**self.givers_of_weights, SEARCH: self.search, PACE: self.pace}
+        return {part: trial for part, trial in found.items() if trial is not None}
 
     @property
     def givers_of_weights(self) -> dict[str, Trial]:
@@ -118,12 +127,16 @@ class Trial:
 
     @property
     def settled_training(self) -> Training:
-        """The training at the rate that was found; the trial must have both."""
+        """The training with the rate and the number of steps that were found for it."""
         assert self.training is not None, "a trial that trains is planned with training settings"
-        if self.search is None:
-            return self.training
-        assert self.found_rate is not None, "a trial runs when its learning rate has been found"
-        return replace(self.training, learning_rate=self.found_rate)
+        found = self.training
+        if self.search is not None:
+            assert self.found_rate is not None, "a trial runs when its learning rate has been found"
+            found = replace(found, learning_rate=self.found_rate)
+        if self.pace is not None:
+            assert self.found_steps is not None, "a trial runs when its steps have been found"
+            found = found.with_steps(self.found_steps)
+        return found
 
     @property
     def settled_precision(self) -> Precision:

@@ -205,9 +205,11 @@ class Scale(Recipe):
             file; by default all. The subsets are balanced by class and nested: a smaller subset is
             part of every larger one.
         steps: Number of training steps.
-        equal: Budget of which each variant has as much as the baseline: ``steps``; ``flops`` or
-            ``tokens`` of the whole training, by its number of steps; or ``parameters``, by the
-            width of its feed-forward, or else of the model. See `bakeoff.suite.planning.budgets`.
+        equal: Budget of which each variant has as much as the baseline: ``steps``; ``flops``,
+            ``tokens`` or ``seconds`` of the whole training, by its number of steps; or
+            ``parameters``, by the width of its feed-forward, or else of the model. For ``seconds``,
+            a trial first times a step of the variant and one of the baseline in turns. See
+            `bakeoff.suite.planning.budgets`.
         batch: Sequences per training step.
         warmup_steps: Number of warm-up steps; the default is a sixth of `steps`, at most 50.
         num_evaluations: Number of validation points of the learning curve, evenly spaced.

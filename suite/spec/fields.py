@@ -28,7 +28,7 @@ _KINDS = {
     "bool_type": "True or False",
     "string_type": "a text in quotes",
 }
-Budget = Literal["steps", "flops", "tokens", "parameters"]
+Budget = Literal["steps", "flops", "tokens", "parameters", "seconds"]
 TUNED = "tuned"  # stands for a learning rate that a search in the plan finds
 
 

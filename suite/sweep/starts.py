@@ -12,10 +12,12 @@ from bakeoff.suite.provenance import provenance
 from bakeoff.suite.schema import (
     FAILURES,
     LEARNING_RATE,
+    PACE,
     PRETRAINING,
     SEARCH,
     TEACHER,
     TRAINED,
+    TRAINING_STEPS,
     Plan,
     Resources,
     Result,
@@ -30,7 +32,9 @@ _SAID = {
     TEACHER: "of its teacher",
     TRAINED: "whose model it examines",
     SEARCH: "of its learning rate search",
+    PACE: "which times its training step",
 }
+_LEAVE_NO_WEIGHTS = (SEARCH, PACE)
 
 
 class StartWeights:
@@ -76,7 +80,7 @@ class StartWeights:
         for trial, resources in works:
             found = next(reasons.of(trial), None)
             if found is None:
-                ready.append((_with_rate(trial, journal), resources))
+                ready.append((_settled(trial, journal), resources))
             else:
                 ended.append(Finished(_result(trial, resources, *found)))
         return ready, ended
@@ -100,10 +104,10 @@ class _Reasons:
 
     def _why(self, trial_id: str, part: str) -> tuple[Status, str] | None:
         """Return the status, and the rest of the sentence."""
-        if part != SEARCH and self._are_kept(trial_id):
+        if part not in _LEAVE_NO_WEIGHTS and self._are_kept(trial_id):
             return None
         results = [*self._journal.results([trial_id])]
-        if part == SEARCH and any(each.status is Status.OK for each in results):
+        if part in _LEAVE_NO_WEIGHTS and any(each.status is Status.OK for each in results):
             return None
         if not results:
             return Status.ERROR, "has no result"
@@ -118,20 +122,22 @@ class _Reasons:
         return status, f"ended as {failed.status.value}: {failed.reason}"
 
 
-def _with_rate(trial: Trial, journal: Journal) -> Trial:
-    """Return the trial with the learning rate that its search has found, if it has one.
+def _settled(trial: Trial, journal: Journal) -> Trial:
+    """Return the trial with the learning rate and the number of steps that were found for it.
 
     With searches in several environments, the first one counts, for all seeds alike.
     """
-    if trial.search is None:
-        return trial
-    rates = (
-        found.value
-        for result in journal.results([trial.search.trial_id])
-        for found in result.measurements
-        if found.metric == LEARNING_RATE
-    )
-    return replace(trial, found_rate=next(rates))
+
+    def found(parent: Trial, metric: str) -> float:
+        results = journal.results([parent.trial_id])
+        every = (m.value for each in results for m in each.measurements if m.metric == metric)
+        return next(value for value in every if value is not None)
+
+    if trial.search is not None:
+        trial = replace(trial, found_rate=found(trial.search, LEARNING_RATE))
+    if trial.pace is not None:
+        trial = replace(trial, found_steps=round(found(trial.pace, TRAINING_STEPS)))
+    return trial
 
 
 def _result(trial: Trial, resources: Resources, status: Status, reason: str) -> Result:

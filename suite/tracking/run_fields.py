@@ -349,7 +349,8 @@ def _in_words(trial: Trial, labels: Sequence[str]) -> str:
     size = f"{trial.batch} x {trial.length} tokens"
     if trial.training is None:
         return f"{trial.probe} of {variants}, on {trial.task_label}: {size}, process {trial.seed}."
-    steps = f"trained for {trial.training.steps} steps of {size}"
+    time = "the time of " if trial.pace else ""
+    steps = f"trained for {time}{trial.training.steps} steps of {size}"
     return f"{trial.probe} of {variants} on {trial.task_label}, {steps}, seed {trial.seed}."
 
 

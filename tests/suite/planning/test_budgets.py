@@ -195,7 +195,9 @@ def test_a_budget_alone_is_not_an_axis() -> None:
 
 
 def test_another_word_is_refused_with_those_that_are_allowed() -> None:
-    with pytest.raises(SpecError, match="should be 'steps', 'flops', 'tokens' or 'parameters'"):
+    with pytest.raises(
+        SpecError, match="should be 'steps', 'flops', 'tokens', 'parameters' or 'seconds'"
+    ):
         Scale(dim=8, depth=1, length=8, steps=8, batch=2, equal="flop")  # type: ignore[arg-type]
     with pytest.raises(SpecError, match="equal='flop'"):
         _planned([vary("mixer", ["attention", "lstm"]), vary("equal", ["steps", "flop"])])
