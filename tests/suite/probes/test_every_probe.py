@@ -13,7 +13,7 @@ from bakeoff import Ablation, Model, Scale, vary
 from bakeoff.suite.planning.plan import plan
 from bakeoff.suite.probes import training_score
 from bakeoff.suite.probes.probe import PROBES, probe
-from bakeoff.suite.schema import MIXER_ALONE, Measurement, Plan, Trial
+from bakeoff.suite.schema import MIXER_ALONE, PACE_OF_STEPS, Measurement, Plan, Trial
 from bakeoff.suite.tasks import registry
 from bakeoff.suite.tasks.mqar import MqarSmall
 from bakeoff.suite.tasks.task import Batch, Split
@@ -68,14 +68,16 @@ def _spied(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def planned(name: str) -> Plan:
+    is_pace = name == PACE_OF_STEPS  # which runs before trainings of equal seconds only
+    scale = QUICK.model_copy(update={"equal": "seconds"}) if is_pace else QUICK
     return plan(
         Ablation(
             question="What does it read?",
             baseline=Model(mixer="attention"),
             axes=[vary("heads", [2, 4])],
             tasks=[Spied.name],
-            probes=[name],
-            scales={"quick": QUICK},
+            probes=["quality" if is_pace else name],
+            scales={"quick": scale},
         )
     )
 
