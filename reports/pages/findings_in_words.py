@@ -12,10 +12,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bakeoff.reports.analysis.claim_data import Evidence
+from bakeoff.reports.analysis.claim_data import Evidence, what_is_needed
 from bakeoff.reports.analysis.cost import STATE, variant_costs
 from bakeoff.reports.analysis.crossover import Crossover, CrossoverKind, crossover
 from bakeoff.reports.analysis.gate import beats_floor, best_floor
+from bakeoff.reports.analysis.speedup import speedup_in_words
 from bakeoff.reports.analysis.time_comparison import log_ratios
 from bakeoff.reports.analysis.verdict import Verdict
 from bakeoff.reports.document import capitalized, listed, readable
@@ -165,12 +166,18 @@ def sides_in_words(about: About, found: Evidence, judged: Verdict) -> str:
         advantage = mean_interval(found.differences)
         if not found.is_ratio:
             advantage = series.mean_difference(found.differences)
+    a, b = spoken_pair(about, claim.a, claim.b)
+    if claim.counted_by:
+        if found.speedup is None:
+            return ""
+        _, interval = speedup_in_words(found.speedup)
+        is_whole = interval and judged.advantage.point is not None
+        return what_is_needed(found, a, b) + (f" ({interval})" if is_whole else "")
     resolution = series.resolution if found.is_unresolved else 0.0
     notation = Notation() if found.is_ratio else _notation(series, advantage)
     means = _means(series, (claim.a, claim.b), notation)
     if len(means) < 2:
         return ""
-    a, b = spoken_pair(about, claim.a, claim.b)
     said = f"{metric_in_words(series)} is {means[claim.a]} ({a}) against {means[claim.b]} ({b})"
     if found.diverged or not found.differences:
         return said
