@@ -398,10 +398,10 @@ def strength(found: Evidence) -> Strength:
 
 
 _FIELLER = (
-    "The interval of the speedup holds the budgets of {b} at which Student's t test of the paired "
-    "differences at the 5 % level does not tell {b} from {a} (Fieller's method), which assumes "
-    "approximately normal errors; scores between {num} budgets are interpolated. The verdict "
-    "applies only to the claim of this ablation; every other comparison is exploratory."
+    "The interval of the speedup holds the budgets at which Student's t test of the paired "
+    "differences, at the 5 % level, does not tell the two apart (Fieller's method), which assumes "
+    "approximately normal errors. Scores between the {} budgets of {} are interpolated. The "
+    "verdict applies only to the claim of this ablation; every other comparison is exploratory."
 )
 _BASIS = (
     "The verdict uses Student's t interval of the paired differences at the 5 % level, which "
@@ -425,10 +425,8 @@ def details(found: Evidence, strong: Strength, *, is_open: bool) -> Iterator[str
     if is_open and found.is_whole:
         yield _to_settle(found, strong)
     if found.is_whole and found.num_pairs >= MIN_PAIRS:
-        claim = found.claim
-        is_speedup = found.speedup is not None
-        said = _FIELLER.format(a=claim.a, b=claim.b, num=len(claim.curve))
-        yield said if is_speedup else _BASIS
+        said = _FIELLER.format(len(found.claim.curve), found.claim.b)
+        yield said if found.speedup else _BASIS
     if found.beyond_floors and not found.why_not_tested:
         yield found.beyond_floors
 
@@ -487,18 +485,12 @@ def _boundary(found: Evidence) -> float:
     return 0.0 if point >= found.by / 2 else found.by
 
 
-def _where(found: Evidence) -> str:
-    """Return the budget at which the two sides of a speedup are compared; else empty."""
-    if found.speedup is None:
-        return ""
-    return f"At the budget of {found.claim.b} that is nearest to its own, "
-
-
 def _improvement(found: Evidence, made: Improvement) -> str:
     chance = made.probability
     equal = f", equal in {made.num_equal}" if made.num_equal else ""
+    where = "At the same budget, or the nearest one of the curve, " if found.speedup else ""
     text = (
-        f"{_where(found)}{found.claim.a} was better in {made.num_better} of "
+        f"{where}{found.claim.a} was better in {made.num_better} of "
         f"{found.count(chance.n)}{equal}: probability of improvement {chance.point:.2f} "
         f"(95 % interval {chance.low:.2f} to {chance.high:.2f})."
     )
