@@ -123,7 +123,9 @@ def test_a_result_of_any_budget_is_a_hint() -> None:
     other = {"a": CURVE[1], "b": "mixer=lstm, steps=4", "metric": "bits_per_character"}
     plain = plan(asked(other), seeds=3)
     seen = {
-        cell.trial_id for cell in found.cells if cell.probe == "quality" and cell.variant == CURVE[2]
+        cell.trial_id
+        for cell in found.cells
+        if cell.probe == "quality" and cell.variant == CURVE[2]
     }
     assert num_seeds_seen(found, seen.__contains__) == 3
     assert num_seeds_seen(plain, seen.__contains__) == 0
