@@ -16,7 +16,7 @@ from bakeoff.reports.analysis.claim_data import Evidence, what_is_needed
 from bakeoff.reports.analysis.cost import STATE, variant_costs
 from bakeoff.reports.analysis.crossover import Crossover, CrossoverKind, crossover
 from bakeoff.reports.analysis.gate import beats_floor, best_floor
-from bakeoff.reports.analysis.speedup import speedup_in_words
+from bakeoff.reports.analysis.speedup import BUDGET, speedup_in_words
 from bakeoff.reports.analysis.time_comparison import log_ratios
 from bakeoff.reports.analysis.verdict import Verdict
 from bakeoff.reports.document import capitalized, listed, readable
@@ -161,23 +161,19 @@ def sides_in_words(about: About, found: Evidence, judged: Verdict) -> str:
     series, claim = found.series, found.claim
     if series is None or found.why_invalid:
         return ""
+    if claim.counted_by:
+        return _need_in_words(about, found)
     advantage = judged.advantage
     if advantage.point is None:
         advantage = mean_interval(found.differences)
         if not found.is_ratio:
             advantage = series.mean_difference(found.differences)
-    a, b = spoken_pair(about, claim.a, claim.b)
-    if claim.counted_by:
-        if found.speedup is None:
-            return ""
-        _, interval = speedup_in_words(found.speedup)
-        is_whole = interval and judged.advantage.point is not None
-        return what_is_needed(found, a, b) + (f" ({interval})" if is_whole else "")
     resolution = series.resolution if found.is_unresolved else 0.0
     notation = Notation() if found.is_ratio else _notation(series, advantage)
     means = _means(series, (claim.a, claim.b), notation)
     if len(means) < 2:
         return ""
+    a, b = spoken_pair(about, claim.a, claim.b)
     said = f"{metric_in_words(series)} is {means[claim.a]} ({a}) against {means[claim.b]} ({b})"
     if found.diverged or not found.differences:
         return said
@@ -185,6 +181,20 @@ def sides_in_words(about: About, found: Evidence, judged: Verdict) -> str:
         return f"{said}, the same with every seed"
     shown = Gap(advantage, notation, is_ratio=found.is_ratio, resolution=resolution)
     return f"{said}, {shown.text}"
+
+
+def _need_in_words(about: About, found: Evidence) -> str:
+    """Return the budget that one side of a speedup needs, or an empty string if it is unknown."""
+    claim = found.claim
+    if found.speedup is None:
+        return ""
+    values = {v: all_values_of(about, v).get(BUDGET) for v in claim.compared}
+    like_a = next((v for v in claim.curve if values[v] == values[claim.a]), claim.b)
+    a, _ = spoken_pair(about, claim.a, claim.b)
+    _, b = spoken_pair(about, claim.a, like_a)  # without the steps, which the curve varies
+    _, interval = speedup_in_words(found.speedup)
+    is_inside = found.advantage.point is not None
+    return what_is_needed(found, a, b) + (f" ({interval})" if interval and is_inside else "")
 
 
 def metric_in_words(series: Series) -> str:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bakeoff.reports.analysis.speedup import NoCurve, speedup_of
 from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict, verdict, with_q_values
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.stats.significance import ALPHA
@@ -343,39 +341,3 @@ def test_false_verdicts_at_length() -> None:
         shares = " / ".join(f"{100 * cells[noise, kind, truth, n]:.1f}" for n in (3, 5, 10))
         print(f"{noise} {kind:12} {truth}: {shares} %")
     assert all(share <= ALPHA + _slack(num) for share in cells.values())
-
-
-def _coverage(
-    num: int, num_seeds: int, num_budgets: int, noise: float, draw: made.Draw
-) -> tuple[float, float]:
-    """Return the shares of intervals that hold a true 1.25, and of those with an open end."""
-    rng = np.random.default_rng([23, num_seeds, num_budgets, round(10 * noise)])
-    said, truth, held, found = made.about(num_seeds, num_budgets), 1.25, 0, []
-    for _ in range(num):
-        series = made.measured(
-            rng, num_seeds, speedup=truth, noise=noise, num_budgets=num_budgets, draw=draw
-        )
-        with suppress(NoCurve):
-            one = speedup_of(said, series, series[0], (made.MIXER, "steps=1000"), "flops")
-            log_ratio = one.log_ratio
-            held += known(log_ratio.low) <= math.log(truth) <= known(log_ratio.high)
-            found.append(one.is_open_below or one.is_open_above)
-    return held / len(found), sum(found) / len(found)
-
-
-@pytest.mark.statistics
-def test_coverage_at_length() -> None:
-    """Print the table of docs/statistics.md; the columns are 3 and 4 budgets of 3, 5, 10 seeds."""
-    num = 1_000
-    print()
-    for noise in (0.1, 0.3, 1.0):
-        for draw in (made.normal, made.heavy):
-            cells = [
-                _coverage(num, num_seeds, num_budgets, noise, draw)
-                for num_budgets in (3, 4)
-                for num_seeds in (3, 5, 10)
-            ]
-            shown = (f"{100 * held:.1f} ({100 * opened:.0f})" for held, opened in cells)
-            print(f"| {noise} | {draw.__name__} | {' | '.join(shown)} |")
-            if noise < 1:
-                assert all(0.93 - _slack(num) <= held <= 0.97 + _slack(num) for held, _ in cells)
