@@ -117,8 +117,8 @@ class CurveComparison:
     def advantages(self, log_ratio: float) -> tuple[float, ...]:
         """Return how much better the variant is than the baseline with a multiple of its budget.
 
-        Where the variant's budget has an error, the one that is nearest to the point estimate is
-        taken, and where the baseline has no such budget, the nearest one.
+        If the variant's budget has an error, the one that is nearest to the point estimate is
+        taken, and if the baseline has no such budget, the nearest one.
 
         Args:
             log_ratio: The logarithm of the multiple; 0 gives the test against no speedup.

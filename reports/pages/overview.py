@@ -36,7 +36,7 @@ _BARS = (
     "interval."
 )
 _OTHERS = "others"
-_BEYOND = 0.2  # of the width of an effect's scale
+_BEYOND = 0.2  # share of the width of an effect's scale
 
 
 @dataclass(frozen=True, kw_only=True)
