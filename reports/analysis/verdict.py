@@ -125,7 +125,8 @@ class Verdict:
         improvement: How often `a` was better, with its interval.
         num_seeds_to_settle: The number of seeds that would settle an open verdict, or None for
             others and if more than 1,000 are needed.
-        smallest_effect: The effect that the same number of seeds detects four times in five.
+        smallest_effect: The effect that the same number of seeds detects four times in five; for a
+            speedup in the unit of the score, at equal budgets.
         is_check: Whether the claim holds by construction.
         is_exploratory: Whether some results were known when the claim was stated in this form, or
             an earlier edition tested it with other settings.
