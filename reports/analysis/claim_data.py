@@ -9,15 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from bakeoff.reports.analysis.cost import timed_steps
 from bakeoff.reports.analysis.gate import what_no_floor_shows, why_not_tested
+from bakeoff.reports.analysis.speedup import (
+    COUNTED,
+    STEP_TIME,
+    NoCurve,
+    Reach,
+    Speedup,
+    speedup_in_words,
+    speedup_of,
+)
 from bakeoff.reports.analysis.time_comparison import log_ratios
 from bakeoff.reports.results.reading import coverage, is_noisy
 from bakeoff.reports.results.series import Series, advantages, num_expected
 from bakeoff.reports.stats.aggregate import Improvement, improvement
 from bakeoff.reports.stats.intervals import (
-    CONFIDENCE,
     Estimate,
     Notation,
     as_ratio,
@@ -66,9 +75,12 @@ class Evidence:
             none.
         series: The series that the claim is judged by, or None if nothing was measured.
         differences: Advantage of `a` for each seed of which both sides have a number: positive is
-            better. In the metric's unit, or natural logarithms of ratios if `is_ratio`.
-        is_ratio: True for times if the claim requires no minimum difference: disturbances of a
-            process scale both times by a common factor.
+            better. In the metric's unit, or for times natural logarithms of ratios if `is_ratio`.
+            For a speedup `b` is interpolated at the budget of `a`.
+        is_ratio: True for a speedup, and for times if the claim requires no minimum difference:
+            disturbances of a process scale both times by a common factor.
+        speedup: The effective speedup if the claim is about one that could be computed, or None. It
+            is not tested if the score of `a` is outside the scores of the budgets of `b`.
         ordered: The advantages including diverged seeds, which rank below any score: infinite if
             one side diverged, zero if both did.
         diverged: The counts of both sides if any seed of either diverged; else empty.
@@ -78,6 +90,7 @@ class Evidence:
             "equivalent".
         is_unresolved: True if the ratio of times does not exceed the ratio that the baseline showed
             against itself.
+        resolution: The logarithm of that ratio; 0 for metrics other than times and rates.
     """
 
     claim: ClaimSpec
@@ -87,11 +100,18 @@ class Evidence:
     series: Series | None = None
     differences: tuple[float, ...] = ()
     is_ratio: bool = False
+    speedup: Speedup | None = None
     ordered: tuple[float, ...] = ()
     diverged: tuple[Divergence, ...] = ()
     is_same_computation: bool = False
     is_mostly_noisy: bool = False
     is_unresolved: bool = False
+    resolution: float = 0.0
+
+    @property
+    def by(self) -> float:
+        """The claimed size in the unit of the advantage."""
+        return math.log(max(self.claim.by, 1.0)) if self.claim.counted_by else self.claim.by
 
     @property
     def num_pairs(self) -> int:
@@ -109,12 +129,25 @@ class Evidence:
         """True if every seed gave a difference that may be judged."""
         return not (self.why_invalid or self.why_not_tested or self.diverged)
 
-    def advantage(self, confidence: float = CONFIDENCE) -> Estimate:
-        """Return the mean difference with its interval; empty if a seed is lost or diverged."""
+    @property
+    def advantage(self) -> Estimate:
+        """The advantage with its interval; empty if a seed is lost or diverged.
+
+        It is the mean difference, or the logarithm of a speedup.
+        """
+        if self.speedup is not None:
+            found = self.speedup.log_ratio
+            return found if self.speedup.reach is Reach.BETWEEN else Estimate(n=found.n)
         differences = () if self.why_invalid or self.diverged else self.differences
         if self.series is None or self.is_ratio:
-            return mean_interval(differences, confidence)
-        return self.series.mean_difference(differences, confidence)
+            return mean_interval(differences)
+        return self.series.mean_difference(differences)
+
+    def differences_from(self, size: float) -> tuple[float, ...]:
+        """Return the differences whose mean is zero if the advantage has this size."""
+        if self.speedup is not None:
+            return self.speedup.comparison.advantages(size)
+        return tuple(difference - size for difference in self.differences)
 
     def count(self, n: int | str, word: str = "") -> str:
         """Return a number of seeds or processes as text: ``3 paired seeds``."""
@@ -146,6 +179,8 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
     why_invalid = _apart(about, claim, candidates) or _why_invalid(about, claim, series, ordered)
     if why_invalid:
         return Evidence(claim=claim, series=series, why_invalid=why_invalid)
+    if claim.counted_by:
+        return _of_speedup(about, claim, series, measured)
     differences, is_ratio = _differences(claim, series)
     is_enough = len(ordered) >= MIN_PAIRS
     return Evidence(
@@ -160,6 +195,42 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
         is_same_computation=_is_same_computation(claim, measured),
         is_mostly_noisy=any(is_noisy(series.of(variant)) for variant in (claim.a, claim.b)),
         is_unresolved=_is_unresolved(claim, series),
+        resolution=series.resolution,
+    )
+
+
+def _of_speedup(
+    about: About, claim: ClaimSpec, score: Series, measured: Sequence[Series]
+) -> Evidence:
+    """Return the evidence for a claim about a speedup, whose seeds are all there or diverged."""
+    said = Evidence(
+        claim=claim,
+        beyond_floors=what_no_floor_shows(about, claim, measured),
+        series=score,
+        is_ratio=True,
+        diverged=_diverged(claim, score, num_expected(score, about)),
+    )
+    if said.diverged:
+        return replace(said, ordered=(0.0,) * len(score.of(claim.a)))
+    try:
+        found = speedup_of(about, measured, score, (claim.a, claim.b), claim.counted_by)
+    except NoCurve as reason:
+        return replace(said, why_invalid=str(reason))
+    differences = found.comparison.advantages(0.0)
+    said = replace(said, speedup=found, differences=differences, ordered=differences)
+    is_enough = len(differences) >= MIN_PAIRS
+    why_not = why_not_tested(about, claim, measured) if is_enough else ""
+    if found.reach is not Reach.BETWEEN:
+        return replace(said, why_not_tested=why_not or what_is_needed(said, claim.a, claim.b))
+    timed = timed_steps(measured, claim.task) if claim.counted_by == STEP_TIME else None
+    resolution = timed.resolution if timed else 0.0
+    return replace(
+        said,
+        why_not_tested=why_not,
+        is_mostly_noisy=timed is not None
+        and any(is_noisy(timed.of(variant)) for variant in (claim.a, claim.b)),
+        is_unresolved=bool(resolution) and abs(found.log_ratio.point or 0.0) <= resolution,
+        resolution=resolution,
     )
 
 
@@ -197,12 +268,14 @@ def pairs_so_far(about: About, measured: Sequence[Series]) -> Evidence | None:
     A plan uses them to predict what further seeds would find; they do not support a verdict.
     """
     claim = about.claim
+    if claim is None or claim.counted_by:  # a size of a speedup depends on the whole curve
+        return None
     series = max(
-        _candidates(claim, measured) if claim else (),
-        key=lambda each: len(advantages(each, claim.a, claim.b)) if claim else 0,
+        _candidates(claim, measured),
+        key=lambda each: len(advantages(each, claim.a, claim.b)),
         default=None,
     )
-    if claim is None or series is None:
+    if series is None:
         return None
     differences, is_ratio = _differences(claim, series)
     return Evidence(claim=claim, series=series, differences=differences, is_ratio=is_ratio)
@@ -226,7 +299,7 @@ def _diverged(claim: ClaimSpec, series: Series, expected: int) -> tuple[Divergen
             num=len(series.seeds_diverged(variant)),
             num_total=max(expected, len(series.of(variant))),
         )
-        for variant in (claim.a, claim.b)
+        for variant in claim.compared
     )
     return sides if any(side.num for side in sides) else ()
 
@@ -264,7 +337,7 @@ def _why_invalid(about: About, claim: ClaimSpec, series: Series, ordered: Sequen
     if series.better == "none":
         return f"{series.metric} has no better direction"
     expected = num_expected(series, about)
-    for variant in (claim.a, claim.b):
+    for variant in claim.compared:
         cover = coverage(series.of(variant), expected)
         num_counted = len(series.usable(variant)) + len(series.seeds_diverged(variant))
         if num_counted < max(expected, cover.num_total):
@@ -306,18 +379,30 @@ def strength(found: Evidence) -> Strength:
     if found.why_invalid or found.why_not_tested:
         return Strength()
     if found.diverged:
-        return Strength(improvement=improvement(found.ordered))
+        is_paired = not found.claim.counted_by  # a curve without some of its seeds has no score
+        return Strength(improvement=improvement(found.ordered) if is_paired else None)
     spread, n = standard_deviation(found.differences), len(found.differences)
     is_known = not math.isnan(spread)
+    from_boundary = found.differences_from(_boundary(found))
     return Strength(
         sign_flip=sign_flip(found.differences),
         improvement=improvement(found.ordered),
         spread=spread,
-        num_seeds_to_settle=num_seeds_to_settle(_gap(found), spread) if is_known else None,
+        num_seeds_to_settle=num_seeds_to_settle(
+            abs(math.fsum(from_boundary) / n), standard_deviation(from_boundary)
+        )
+        if is_known
+        else None,
         smallest_effect=smallest_effect(spread, n, num_pairs=n) if is_known else None,
     )
 
 
+_FIELLER = (
+    "The interval of the speedup holds the budgets at which Student's t test of the paired "
+    "differences, at the 5 % level, does not tell the two apart (Fieller's method), which assumes "
+    "approximately normal errors. Scores between the {} budgets of {} are interpolated. The "
+    "verdict applies only to the claim of this ablation; every other comparison is exploratory."
+)
 _BASIS = (
     "The verdict uses Student's t interval of the paired differences at the 5 % level, which "
     "assumes approximately normal errors. It applies only to the claim of this ablation; every "
@@ -340,9 +425,28 @@ def details(found: Evidence, strong: Strength, *, is_open: bool) -> Iterator[str
     if is_open and found.is_whole:
         yield _to_settle(found, strong)
     if found.is_whole and found.num_pairs >= MIN_PAIRS:
-        yield _BASIS
+        said = _FIELLER.format(len(found.claim.curve), found.claim.b)
+        yield said if found.speedup else _BASIS
     if found.beyond_floors and not found.why_not_tested:
         yield found.beyond_floors
+
+
+def what_is_needed(found: Evidence, a: str, b: str) -> str:
+    """Return a clause on the budget that `b` needs for the score of `a`; needs a speedup."""
+    assert found.series is not None, "what has a speedup was measured"
+    assert found.speedup is not None, "it has a speedup"
+    size, _ = speedup_in_words(found.speedup)
+    least, where = _OUTSIDE.get(found.speedup.reach, ("", ""))
+    return (
+        f"{b} needs {least}{size} times the {COUNTED[found.claim.counted_by]} of {a} for the same "
+        f"{found.series.metric.replace('_', ' ')}{where}"
+    )
+
+
+_OUTSIDE = {
+    Reach.BEYOND: ("more than ", ", which is beyond its largest budget"),
+    Reach.BELOW: ("less than ", ", which is below its smallest budget"),
+}
 
 
 def what_was_equal(found: Evidence) -> str:
@@ -376,20 +480,18 @@ def _hidden(values: Sequence[float], n: int) -> float:
 
 def _boundary(found: Evidence) -> float:
     """Return the value to be excluded: zero or the claimed size, the one farther from the mean."""
-    mean = math.fsum(found.differences) / len(found.differences)
-    return 0.0 if mean >= found.claim.by / 2 else found.claim.by
-
-
-def _gap(found: Evidence) -> float:
-    return abs(math.fsum(found.differences) / len(found.differences) - _boundary(found))
+    point = found.advantage.point
+    assert point is not None, "a claim with no pair is invalid"
+    return 0.0 if point >= found.by / 2 else found.by
 
 
 def _improvement(found: Evidence, made: Improvement) -> str:
     chance = made.probability
     equal = f", equal in {made.num_equal}" if made.num_equal else ""
+    where = "At the same budget, or the nearest one of the curve, " if found.speedup else ""
     text = (
-        f"{found.claim.a} was better in {made.num_better} of {found.count(chance.n)}{equal}: "
-        f"probability of improvement {chance.point:.2f} "
+        f"{where}{found.claim.a} was better in {made.num_better} of "
+        f"{found.count(chance.n)}{equal}: probability of improvement {chance.point:.2f} "
         f"(95 % interval {chance.low:.2f} to {chance.high:.2f})."
     )
     rule = "A diverged seed counted as worse than any score, "
@@ -425,12 +527,13 @@ def _to_settle(found: Evidence, strong: Strength) -> str:
     if n < MIN_PAIRS or not strong.smallest_effect:
         return f"{text}."
     effect = _size(found, strong.smallest_effect)
-    return f"{text}; these {n} detect a true difference of {effect} in four of five cases."
+    where = " at the same budget" if found.speedup else ""
+    return f"{text}; these {n} detect a true difference of {effect}{where} in four of five cases."
 
 
 def _size(found: Evidence, effect: float) -> str:
     """Return a difference as text, in the notation of the advantage."""
-    if found.is_ratio:
+    if found.is_ratio and found.speedup is None:
         return f"a factor of {as_ratio(math.exp(min(effect, 700.0)))}"
     written = found.notation(mean_interval(found.differences))
     return written.with_unit(written.write(effect))

@@ -110,9 +110,14 @@ def variant_costs(about: About, measured: Sequence[Series], task: str) -> Iterat
         )
 
 
+def timed_steps(measured: Sequence[Series], task: str) -> Series | None:
+    """Return the series of step times of the environment with most of them, or None."""
+    return _most_measured(measured, task, TRAINING_STEP)
+
+
 def step_times(measured: Sequence[Series], task: str) -> StepTimes | None:
     """Return the step times of the environment with most of them, or None if no step was timed."""
-    timed = _most_measured(measured, task, TRAINING_STEP)
+    timed = timed_steps(measured, task)
     if timed is None:
         return None
     found = {variant: _median(timed, variant) for variant in timed.readings}

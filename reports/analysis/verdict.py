@@ -21,9 +21,11 @@ from bakeoff.reports.analysis.claim_data import (
     evidence,
     p_of_no_difference,
     strength,
+    what_is_needed,
     what_was_equal,
 )
 from bakeoff.reports.analysis.editions import in_words
+from bakeoff.reports.analysis.speedup import COUNTED, Speedup, speedup_in_words
 from bakeoff.reports.document import listed
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.stats.aggregate import Improvement
@@ -85,7 +87,8 @@ _MEANINGS = {
     ClaimOutcome.UNDERPOWERED: "There are too few pairs for a verdict.",
     ClaimOutcome.NOT_TESTED: (
         "The models do not beat a predictor without an architecture at this scale, so their "
-        "difference is shown, but it is no evidence about architectures."
+        "difference is shown, but it is no evidence about architectures; or a speedup lies outside "
+        "the measured budgets."
     ),
     ClaimOutcome.INVALID: (
         "A measurement that the claim depends on is missing, failed or cannot be evaluated."
@@ -103,8 +106,9 @@ class Verdict:
     Attributes:
         outcome: The outcome.
         advantage: How much better `a` is than `b`, with its 95 % interval; in the metric's unit, or
-            the natural logarithm of how many times as fast if `is_ratio`. It is also given if the
-            outcome is not tested.
+            the natural logarithm of how many times as fast if `is_ratio`, or of a speedup, whose
+            interval may have an infinite end. It is also given if the outcome is not tested for
+            want of a model that has learnt the task.
         statement: The claim, without a full stop.
         kind: The outcome in words, with ``exploratory`` if the claim was stated in this form after
             some of its results, with ``indicative`` if the scale is small.
@@ -114,13 +118,15 @@ class Verdict:
         details: Whole sentences: probability of improvement, sign-flip p, how many seeds would
             settle it.
         is_ratio: Whether the advantage is the logarithm of a ratio.
-        p: The two-sided p of the paired t test against no difference, or None if there is no test.
+        p: The two-sided p of the paired t test against no difference, for a speedup at equal
+            budgets, or None if there is no test.
         q: The q-value of the claim among those of an overview, or None; see `with_q_values`.
         sign_flip: Test against no difference; its `p` is None if the seeds are too few.
         improvement: How often `a` was better, with its interval.
         num_seeds_to_settle: The number of seeds that would settle an open verdict, or None for
             others and if more than 1,000 are needed.
-        smallest_effect: The effect that the same number of seeds detects four times in five.
+        smallest_effect: The effect that the same number of seeds detects four times in five; for a
+            speedup in the unit of the score, at equal budgets.
         is_check: Whether the claim holds by construction.
         is_exploratory: Whether some results were known when the claim was stated in this form, or
             an earlier edition tested it with other settings.
@@ -158,7 +164,7 @@ def verdict(about: About, measured: Sequence[Series]) -> Verdict | None:
     found = evidence(about, measured)
     if found is None:
         return None
-    advantage = found.advantage(1 - ALPHA)
+    advantage = found.advantage
     outcome = _outcome(found, advantage)
     if found.is_equal and not found.is_same_computation:  # equal numbers give no interval
         advantage = Estimate(n=advantage.n, point=advantage.point)
@@ -220,7 +226,7 @@ def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
     if found.is_equal:
         same, alike = ClaimOutcome.IDENTICAL, ClaimOutcome.NO_DIFFERENCE
         return same if found.is_same_computation else alike
-    outcome = judge(advantage, found.claim.by)
+    outcome = judge(advantage, found.by)
     if found.is_unresolved and outcome in _DIRECTED:
         return ClaimOutcome.INCONCLUSIVE
     is_hasty = outcome is ClaimOutcome.EQUIVALENT and found.is_mostly_noisy
@@ -275,6 +281,8 @@ def _what_was_seen(registration: Registration) -> str:
 def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
     if found.why_invalid:
         return f"no verdict, since {found.why_invalid}"
+    if found.claim.counted_by and found.why_not_tested and advantage.point is None:
+        return f"no verdict, since {found.why_not_tested}"
     text = f"{_difference(found, advantage)}{_remark(found, advantage, outcome)}"
     if found.why_not_tested:
         text += "; this does not show which is better once the task is learnt, since "
@@ -284,6 +292,10 @@ def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str
 def _effect(found: Evidence, advantage: Estimate) -> str:
     if advantage.point is None:
         return ""
+    if found.speedup is not None:
+        size, interval = speedup_in_words(found.speedup)
+        unit = COUNTED[found.claim.counted_by]
+        return f"{size} times the {unit}{f' ({interval})' if interval else ''}"
     notation = found.notation(advantage)
     write = as_times if found.is_ratio else notation.write_signed
     size = write(advantage.point)
@@ -302,6 +314,8 @@ def _difference(found: Evidence, advantage: Estimate) -> str:
         )
     if found.is_equal and not found.is_same_computation:
         return what_was_equal(found)
+    if found.speedup is not None:
+        return _comparison_of_budgets(found, advantage, found.speedup)
     return (_comparison_of_times if found.is_ratio else _comparison)(found, advantage)
 
 
@@ -327,6 +341,15 @@ def _comparison_of_times(found: Evidence, advantage: Estimate) -> str:
     return f"{text} times as fast {_basis(found, advantage, as_times)}"
 
 
+def _comparison_of_budgets(found: Evidence, advantage: Estimate, speedup: Speedup) -> str:
+    needs = what_is_needed(found, found.claim.a, found.claim.b)
+    by_means = "" if advantage.excludes_zero and not found.is_unresolved else "by the means, "
+    _, interval = speedup_in_words(speedup)
+    count = found.count(advantage.n, "paired")
+    basis = f"{100 * (1 - ALPHA):.4g} % interval {interval}, {count}" if interval else count
+    return f"{by_means}{needs} ({basis})"
+
+
 def _basis(found: Evidence, advantage: Estimate, write: Callable[[float], str]) -> str:
     """Return the interval, if there is one, and the number of pairs, in parentheses."""
     count = found.count(advantage.n, "paired")
@@ -340,12 +363,14 @@ def _basis(found: Evidence, advantage: Estimate, write: Callable[[float], str]) 
 
 def _claimed(found: Evidence) -> str:
     """Return the claimed size as text, such as ``the 0.02 bit claimed``."""
+    if found.claim.counted_by:
+        return f"the factor of {found.claim.by:g} claimed"
     unit = "" if found.series is None or found.series.unit == "1" else f" {found.series.unit}"
     return f"the {found.claim.by:g}{unit} claimed"
 
 
 def _remark(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
-    by, low = found.claim.by, advantage.low
+    by, low = found.by, advantage.low
     if found.diverged:
         return ""
     match outcome:
@@ -360,13 +385,14 @@ def _remark(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
             return f"; either way it is less than {_claimed(found)}"
         case ClaimOutcome.REFUTED if by and not advantage.excludes_zero:
             return f", less than {_claimed(found)}"
-        case ClaimOutcome.INCONCLUSIVE if found.is_unresolved and found.series:
-            ratio = as_ratio(math.exp(found.series.resolution))
+        case ClaimOutcome.INCONCLUSIVE if found.is_unresolved:
+            ratio = as_ratio(math.exp(found.resolution))
             return f"; repeated measurements of the baseline differ by a ratio of up to {ratio}"
         case ClaimOutcome.INCONCLUSIVE if found.is_mostly_noisy:
             return "; most of the timings are noisy"
         case ClaimOutcome.INCONCLUSIVE if by:
-            return f"; the interval contains both 0 and {_claimed(found)}"
+            none = 1 if found.is_ratio else 0
+            return f"; the interval contains both {none} and {_claimed(found)}"
         case _:
             return ""
 

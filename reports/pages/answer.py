@@ -82,7 +82,10 @@ def answer(
     sides = (found.claim.a, found.claim.b) if found else ()
     top = opening(about, measured, series, sides, growths) if series else Opening()
     law = law_in_words(about, measured, series.task) if series and about.held_out else ""
-    elsewhere = along_the_axis(about, measured, series, sides, top) if series else ""
+    is_of_score = not (found and found.claim.counted_by)  # a speedup is that of a whole curve
+    elsewhere = (
+        along_the_axis(about, measured, series, sides, top) if series and is_of_score else ""
+    )
     besides = tuple(_others(about, measured, series, sides, top))
     drawings = tuple(filter(None, (opening_picture(about), *top.drawings)))
     if judged is None or found is None:

@@ -12,10 +12,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bakeoff.reports.analysis.claim_data import Evidence
+from bakeoff.reports.analysis.claim_data import Evidence, what_is_needed
 from bakeoff.reports.analysis.cost import STATE, variant_costs
 from bakeoff.reports.analysis.crossover import Crossover, CrossoverKind, crossover
 from bakeoff.reports.analysis.gate import beats_floor, best_floor
+from bakeoff.reports.analysis.speedup import BUDGET, speedup_in_words
 from bakeoff.reports.analysis.time_comparison import log_ratios
 from bakeoff.reports.analysis.verdict import Verdict
 from bakeoff.reports.document import capitalized, listed, readable
@@ -160,6 +161,8 @@ def sides_in_words(about: About, found: Evidence, judged: Verdict) -> str:
     series, claim = found.series, found.claim
     if series is None or found.why_invalid:
         return ""
+    if claim.counted_by:
+        return _need_in_words(about, found)
     advantage = judged.advantage
     if advantage.point is None:
         advantage = mean_interval(found.differences)
@@ -178,6 +181,20 @@ def sides_in_words(about: About, found: Evidence, judged: Verdict) -> str:
         return f"{said}, the same with every seed"
     shown = Gap(advantage, notation, is_ratio=found.is_ratio, resolution=resolution)
     return f"{said}, {shown.text}"
+
+
+def _need_in_words(about: About, found: Evidence) -> str:
+    """Return the budget that one side of a speedup needs, or an empty string if it is unknown."""
+    claim = found.claim
+    if found.speedup is None:
+        return ""
+    values = {v: all_values_of(about, v).get(BUDGET) for v in claim.compared}
+    like_a = next((v for v in claim.curve if values[v] == values[claim.a]), claim.b)
+    a, _ = spoken_pair(about, claim.a, claim.b)
+    _, b = spoken_pair(about, claim.a, like_a)  # without the steps, which the curve varies
+    _, interval = speedup_in_words(found.speedup)
+    is_inside = found.advantage.point is not None
+    return what_is_needed(found, a, b) + (f" ({interval})" if interval and is_inside else "")
 
 
 def metric_in_words(series: Series) -> str:

@@ -36,6 +36,7 @@ _BARS = (
     "interval."
 )
 _OTHERS = "others"
+_BEYOND = 0.2  # share of the width of an effect's scale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,13 +193,17 @@ def _bar(verdict: Verdict, by: float) -> EffectBar | None:
     low, point, high = verdict.advantage.low, verdict.advantage.point, verdict.advantage.high
     if point is None or low is None or high is None:
         return None
-    by = 0.0 if verdict.is_ratio else by
-    least, most = min(low, 0.0, by), max(high, 0.0, by)
+    by = math.log(max(by, 1.0)) if verdict.is_ratio else by
+    known = [each for each in (low, point, high, 0.0, by) if math.isfinite(each)]
+    least, most = min(known), max(known)
     if least == most:
         return None
+    beyond = _BEYOND * (most - least)  # an open end of an interval is drawn beyond all numbers
+    least -= beyond if math.isinf(low) else 0.0
+    most += beyond if math.isinf(high) else 0.0
 
     def place(value: float) -> float:
-        return round(100 * (value - least) / (most - least), 1)
+        return round(100 * (min(max(value, least), most) - least) / (most - least), 1)
 
     return EffectBar(
         low=place(low),

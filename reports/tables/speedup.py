@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
-from bakeoff.reports.analysis.cost import VariantCost, variant_costs
-from bakeoff.reports.analysis.speedup import NoCurve, Reach, Speedup, effective_speedup
+from bakeoff.reports.analysis.speedup import (
+    BUDGET,
+    STEP_TIME,
+    NoCurve,
+    Reach,
+    Speedup,
+    curve_of,
+    speedup_of,
+)
 from bakeoff.reports.document import NO_ENTRY, Column, Entry
-from bakeoff.reports.results.axis_values import all_values_of
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.stats.intervals import as_ratio
 from bakeoff.suite.schema import About
 
-_BUDGET = "steps"  # the axis along which the baseline is trained to several budgets
-_UNITS = {"flops": "FLOPs", "seconds": "time"}
+_UNITS = {"flops": ("flops", "FLOPs"), STEP_TIME: ("seconds", "time")}  # key and title, by probe
 _SIGNS = {Reach.BETWEEN: "", Reach.BEYOND: "≥ ", Reach.BELOW: "≤ "}
 
 
@@ -31,46 +37,27 @@ def speedup_columns(
         score: The series that the task is judged by.
         variants: The variants of the table.
     """
-    if _BUDGET not in about.axes or score.better == "none":
+    if BUDGET not in about.axes or score.better == "none":
         return
-    along = [v for v in about.variants if _others(about, v) == _others(about, about.baseline)]
-    for cost in variant_costs(about, measured, score.task):
-        if cost.key in _UNITS:
-            entries = _entries(cost, score, along, variants)
-            if entries:
-                yield _column(cost, entries, variants, num_budgets=len(along))
-
-
-def _others(about: About, variant: str) -> Mapping[str, object]:
-    return {k: v for k, v in all_values_of(about, variant).items() if k != _BUDGET}
-
-
-def _entries(
-    cost: VariantCost, score: Series, along: Sequence[str], variants: Sequence[str]
-) -> dict[str, Speedup]:
-    budgets = {cost.amounts[v]: score.values(v) for v in along if v in cost.amounts}
-    found: dict[str, Speedup] = {}
-    for variant in variants:
-        if variant in along or variant not in cost.amounts or not score.values(variant):
-            continue
-        try:
-            found[variant] = effective_speedup(
-                {budget: scores for budget, scores in budgets.items() if scores},
-                score.values(variant),
-                cost.amounts[variant],
-                score.better,
-            )
-        except NoCurve:
-            return {}
-    return found
+    along = curve_of(about, about.baseline)
+    for counted_by in _UNITS:
+        entries: dict[str, Speedup] = {}
+        for variant in variants:
+            if variant not in along and score.values(variant):
+                pair = variant, about.baseline
+                with suppress(NoCurve):
+                    entries[variant] = speedup_of(about, measured, score, pair, counted_by)
+        if entries:
+            yield _column(counted_by, entries, variants, num_budgets=len(along))
 
 
 def _column(
-    cost: VariantCost, found: Mapping[str, Speedup], variants: Sequence[str], *, num_budgets: int
+    counted_by: str, found: Mapping[str, Speedup], variants: Sequence[str], *, num_budgets: int
 ) -> Column:
+    key, title = _UNITS[counted_by]
     return Column(
-        key=f"speedup_in_{cost.key}",
-        title=f"effective speedup in {_UNITS[cost.key]}",
+        key=f"speedup_in_{key}",
+        title=f"effective speedup in {title}",
         measured_unit="1",
         unit="",
         arrow="↑",
@@ -88,5 +75,6 @@ def _entry(found: Speedup) -> Entry:
         return Entry(text=text, estimate=ratio)
     low = "≤ " * found.is_open_below + as_ratio(ratio.low)
     high = "≥ " * found.is_open_above + as_ratio(ratio.high)
-    tone = "better" if ratio.low > 1 else "worse" if ratio.high < 1 else ""
+    is_told_apart = found.log_ratio.excludes_zero
+    tone = ("better" if ratio.point > 1 else "worse") if is_told_apart else ""
     return Entry(text=text, estimate=ratio, interval=f"[{low}, {high}]", tone=tone)

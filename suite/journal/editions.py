@@ -23,10 +23,13 @@ from pydantic import TypeAdapter
 from bakeoff.models.model_spec import Knob, canonical_json, in_hashed_words, in_present_words
 from bakeoff.suite.journal.sqlite_schema import FAILED, JournalError, marks, one, understood
 from bakeoff.suite.schema import About, Edition, Plan
+from bakeoff.suite.schema.training import without_idle
 from bakeoff.suite.spec import default_warmup_steps
 
 # Fields of a claim about the literature, which do not affect the test.
 CITED = frozenset({"source", "published"})
+# Fields that older claims lack, with the value at which they do nothing.
+_IDLE_IN_CLAIM: Mapping[str, object] = {"counted_by": "", "curve": ()}
 # Settings of the place of execution. Times of different machines and thread counts are never
 # compared anyway.
 PLACE = frozenset({"cpus", "threads", "gpus", "gpu_model", "memory_gib"})
@@ -88,7 +91,8 @@ def source_sha256(source: Source) -> str:
 def what_is_claimed(about: About) -> dict[str, Any]:
     """Return the fields of the claim that its test depends on; empty without a claim."""
     claim = asdict(about.claim) if about.claim else {}
-    return {n: v for n, v in claim.items() if n not in CITED and (n, v) != ("is_check", False)}
+    stated = without_idle(claim, is_check=False, **_IDLE_IN_CLAIM)
+    return {name: value for name, value in stated.items() if name not in CITED}
 
 
 def settings_of(about: About) -> dict[str, Knob]:
@@ -122,7 +126,7 @@ def edition_settings(about: About) -> dict[str, Knob]:
             "claim": claim.statement,
             "claim compares": f"{claim.a} with {claim.b}",
             "claim by": claim.by,
-            "claim metric": f"{claim.metric} {claim.at}".rstrip(),
+            "claim metric": f"{claim.stated_metric} {claim.at}".rstrip(),
             "claim task": claim.task,
         }
     return found
@@ -139,7 +143,10 @@ def bare_json(plan: Plan) -> bytes:
         "named_axes",
     )  # left out, so that the JSON of an older plan does not change
     idle = {name for name in late if not getattr(bare.about, name)}
-    exclude: dict[str, set[str] | bool] = {"about": {"editions", "costs", "price", *idle}}
+    of_about: dict[str, Any] = dict.fromkeys(("editions", "costs", "price", *idle), True)
+    if bare.about.claim and not bare.about.claim.counted_by:
+        of_about["claim"] = set(_IDLE_IN_CLAIM)
+    exclude: dict[str, Any] = {"about": of_about}
     if not plan.shared_module:
         exclude["shared_module"] = True
     return _PLAN.dump_json(bare, exclude=exclude)

@@ -84,7 +84,7 @@ def content_of(about: About) -> str | None:
 
 
 def num_seeds_seen(plan: Plan, has_result: Callable[[str], bool]) -> int:
-    """Return the number of seeds with a known result on either side, since one side is a hint.
+    """Return the number of seeds with a known result of any side, since one side is a hint.
 
     Args:
         plan: The plan.
@@ -94,11 +94,11 @@ def num_seeds_seen(plan: Plan, has_result: Callable[[str], bool]) -> int:
 
 
 def claim_cells(plan: Plan) -> Iterator[Cell]:
-    """Yield the cells of both sides of the claim, at all coordinates if the claim names none."""
+    """Yield the cells of all sides of the claim, at all coordinates if the claim names none."""
     claim = plan.about.claim
     for cell in plan.cells if claim else ():
         assert claim is not None, "without a claim there are no cells"
-        is_side = cell.task == claim.task and cell.variant in (claim.a, claim.b)
+        is_side = cell.task == claim.task and cell.variant in claim.compared
         is_there = not claim.at or cell.at == claim.at
         if is_side and is_there and any(metric.name == claim.metric for metric in cell.metrics):
             yield cell

@@ -9,10 +9,11 @@ from bakeoff.suite.errors import unknown_name
 from bakeoff.suite.planning.knobs import task_named
 from bakeoff.suite.planning.variants import Baseline, Variant, label_of
 from bakeoff.suite.probes.probe import probe
-from bakeoff.suite.schema import FLOORS, QUALITY, Cell, ClaimSpec, rests_on
+from bakeoff.suite.schema import FLOORS, QUALITY, SPEEDUPS, Cell, ClaimSpec, rests_on
 from bakeoff.suite.spec import Ablation, Axis, Claim, Model, Scale, SpecError
 from bakeoff.suite.spec.recipe import Recipe
 
+BUDGET = "steps"  # the axis along which a side is trained to several budgets
 HELD_OUT = "held out"  # in a side of a claim
 MIN_VALUES = 3  # values of an axis: two points lie on any curve
 _OF_DATA = ("steps", "batch")
@@ -27,7 +28,8 @@ def with_floors(ablation: Ablation) -> Ablation:
         return ablation
     varied = (axis.values for axis in ablation.axes if axis.name == "task")
     tasks = {*ablation.tasks, *(str(value) for values in varied for value in values)}
-    if not any(rests_on(claim.metric, task_named(task).metric.name) for task in tasks):
+    scores = {task_named(task).metric.name for task in tasks}
+    if not (claim.metric in SPEEDUPS or any(rests_on(claim.metric, score) for score in scores)):
         return ablation
     return ablation.model_copy(update={"probes": (*probes, FLOORS)})
 
@@ -38,12 +40,19 @@ def checked_claim(
     """Return the ablation's claim with its task filled in; raise if it cannot be tested.
 
     Raises:
-        SpecError: For an unknown variant, metric, task or coordinate, or a side that cannot run.
+        SpecError: For an unknown variant, metric, task or coordinate, a side that cannot run, or a
+            speedup that cannot be computed.
     """
     claim = _with_held_out_sides(baseline.ablation, variants)
     if claim is None:
         return None
     _refuse_foreign_sides(claim, baseline, reference, [variant.label for variant in variants])
+    curve: tuple[str, ...] = ()
+    counted_by = SPEEDUPS.get(claim.metric, "")
+    if counted_by:
+        curve = _curve(claim, variants)
+        claim = _about_the_score(claim, cells)
+        _refuse_uncounted(claim, counted_by, cells)
     metrics = {metric.name for cell in cells for metric in cell.metrics}
     if claim.metric not in metrics:
         raise SpecError(f"the claim: {unknown_name('metric', claim.metric, metrics)}")
@@ -55,9 +64,45 @@ def checked_claim(
     on_task = [cell for cell in measuring if cell.task == task]
     _refuse_foreign_place(claim, on_task)
     _refuse_no_direction(claim, on_task)
-    _refuse_impossible_sides(claim, on_task)
+    _refuse_impossible_sides(claim, (claim.a, claim.b, *curve), on_task)
     _refuse_check_of_what_varies(claim, on_task)
-    return ClaimSpec(**{**claim.model_dump(), "task": task, "by": float(claim.by)})
+    made = {"task": task, "by": float(claim.by), "counted_by": counted_by, "curve": curve}
+    return ClaimSpec(**{**claim.model_dump(), **made})
+
+
+def _curve(claim: Claim, variants: Sequence[Variant]) -> tuple[str, ...]:
+    """Return the variants that differ from `b` in the number of steps only, `b` included.
+
+    Raises:
+        SpecError: If they are too few for a curve, if `a` is one of them, or for an unfit `by`.
+    """
+    if 0 < claim.by < 1:
+        raise SpecError(
+            f"the claim: by={claim.by:g} must be a ratio of at least 1 for a speedup, such as 1.2; "
+            "0 claims the direction only."
+        )
+    others = {v.label: _without(v.changes, {BUDGET}) for v in variants}
+    curve = tuple(label for label in others if others[label] == others[claim.b])
+    if len(curve) < MIN_VALUES:
+        raise SpecError(
+            f"the claim: a speedup needs {claim.b!r} at {MIN_VALUES} or more numbers of steps, and "
+            f"it has {len(curve)}; vary {BUDGET!r}."
+        )
+    if claim.a in curve:
+        raise SpecError(
+            f"the claim: {claim.a!r} and {claim.b!r} differ in the number of steps only; a speedup "
+            "compares two models."
+        )
+    return curve
+
+
+def _about_the_score(claim: Claim, cells: Sequence[Cell]) -> Claim:
+    """Return the claim of a speedup with the score that it rests on in place of its metric."""
+    tasks = [cell.task for cell in cells if cell.probe == QUALITY]
+    if not tasks:
+        raise SpecError(f"the claim: {claim.metric} is that of a score; add the probe {QUALITY!r}.")
+    task = claim.task if claim.task in tasks else tasks[0]
+    return claim.model_copy(update={"metric": task_named(task).metric.name})
 
 
 def _refuse_foreign_sides(
@@ -99,9 +144,16 @@ def _refuse_foreign_place(claim: Claim, cells: Sequence[Cell]) -> None:
         )
 
 
-def _refuse_impossible_sides(claim: Claim, cells: Sequence[Cell]) -> None:
+def _refuse_uncounted(claim: Claim, probe_name: str, cells: Sequence[Cell]) -> None:
+    """Raise if no probe counts the budgets of a speedup."""
+    if probe_name not in {cell.probe for cell in cells}:
+        name = next(name for name, each in SPEEDUPS.items() if each == probe_name)
+        raise SpecError(f"the claim: {name} needs the probe {probe_name!r}, which counts budgets.")
+
+
+def _refuse_impossible_sides(claim: Claim, labels: Sequence[str], cells: Sequence[Cell]) -> None:
     """Raise if all cells of a side are skipped."""
-    for label in (claim.a, claim.b):
+    for label in labels:
         reasons = [
             cell.reason
             for cell in cells

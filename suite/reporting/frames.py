@@ -310,7 +310,8 @@ class _History:
             for cell in plan.cells
             if cell.task == claim.task
             and (
-                cell.probe in (QUALITY, FLOORS) or any(m.name == claim.metric for m in cell.metrics)
+                cell.probe in (QUALITY, FLOORS, claim.counted_by)
+                or any(m.name == claim.metric for m in cell.metrics)
             )
         )
         trial_ids = dict.fromkeys(cell.trial_id for cell in cells)
@@ -331,9 +332,9 @@ def _tests_other_trials(other: Plan, plan: Plan, done: Set[str]) -> bool:
     mine, theirs = plan.about.claim, other.about.claim
     if mine is None or theirs is None:
         return False
-    is_same = (mine.task, mine.metric, mine.at, {mine.a, mine.b}) == (
+    is_same = (mine.task, mine.stated_metric, mine.at, {mine.a, mine.b}) == (
         theirs.task,
-        theirs.metric,
+        theirs.stated_metric,
         theirs.at,
         {theirs.a, theirs.b},
     )

@@ -261,7 +261,7 @@ def _verdict_row(about: About, judged: Verdict) -> dict[str, Any]:
         "question": about.question,
         "claim": judged.statement,
         "task": claim.task,
-        "metric": claim.metric,
+        "metric": claim.stated_metric,
         "at": claim.at,
         "a": claim.a,
         "b": claim.b,

@@ -76,6 +76,8 @@ _OF_WRITING = frozenset(  # the metrics of `WRITTEN_SCORES`, for both scores of 
     }
 )
 _SCORES_OF_TEXT = frozenset({"bleu", "chrf"})
+# The metrics of a claim about an effective speedup, and the probe that counts its budgets.
+SPEEDUPS = {"speedup": "flops", "time_speedup": "step_time"}
 MIXER_ALONE = "mixer_alone"  # takes the place of a task's name if a trial has no task
 
 
@@ -253,9 +255,14 @@ class ClaimSpec:
     """A claim, as recorded: on `metric`, variant `a` is better than `b` by at least `by`.
 
     Attributes:
+        metric: The metric that is compared; for a speedup the score that both reach.
+        by: The claimed size in the metric's unit; for a speedup a ratio of budgets.
         at: The coordinate of a sweep, or empty.
         published: The source's figure in a few words, or empty.
         is_check: True if the claim holds by construction. A check has no q-value.
+        counted_by: The probe that counts the budgets of a speedup; empty for any other claim.
+        curve: For a speedup, the variants that differ from `b` in the number of steps only, `b`
+            itself included.
     """
 
     statement: str
@@ -268,6 +275,19 @@ class ClaimSpec:
     at: str = ""
     published: str = ""
     is_check: bool = False
+    counted_by: str = ""
+    curve: tuple[str, ...] = ()
+
+    @property
+    def stated_metric(self) -> str:
+        """The metric that the ablation names, such as ``speedup``."""
+        named = (name for name, probe in SPEEDUPS.items() if probe == self.counted_by)
+        return next(named, self.metric)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The variants that the verdict depends on, `a` and `b` first."""
+        return tuple(dict.fromkeys((self.a, self.b, *self.curve)))
 
 
 @dataclass(frozen=True, kw_only=True)

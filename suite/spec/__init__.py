@@ -162,11 +162,15 @@ class Claim(FrozenSpec):
 
     Attributes:
         statement: The claim in words.
-        metric: Name of a metric that the ablation measures.
+        metric: Name of a metric that the ablation measures; or ``speedup``, for which `b` needs
+            more FLOPs than `a` to reach the same score, or ``time_speedup``, for which it needs
+            more time.
         a: Label of the variant that is claimed to be better, for example ``heads=8``.
-        b: Label of the other variant.
+        b: Label of the other variant. For a speedup the ablation must also train it for two other
+            numbers of steps, with an axis ``steps``.
         by: Claimed size, in the metric's unit: `a` is better by at least this much. A smaller
-            difference does not matter; 0 claims the direction only.
+            difference does not matter; 0 claims the direction only. For a speedup it is a ratio:
+            1.2 if `b` needs 1.2 times as much.
         source: Paper and table that the claim comes from.
         published: The published figures in a few words, for example ``24.9 against 25.8 BLEU``.
         task: The task on which the claim is tested, if several tasks of the ablation have that

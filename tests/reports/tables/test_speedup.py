@@ -70,5 +70,7 @@ def test_an_interval_says_which_end_is_a_limit_and_how_it_compares_with_one() ->
         low, high = entry.estimate.low, entry.estimate.high
         assert low is not None
         assert high is not None
-        assert entry.tone == ("better" if low > 1 else "worse" if high < 1 else "")
+        start, end = entry.interval.split(", ")
+        is_better, is_worse = low > 1 and "≤" not in start, high < 1 and "≥" not in end
+        assert entry.tone == ("better" if is_better else "worse" if is_worse else "")
     assert any("≤" in entry.interval for entry in entries)
