@@ -66,8 +66,15 @@ def checked_claim(
     _refuse_no_direction(claim, on_task)
     _refuse_impossible_sides(claim, (claim.a, claim.b, *curve), on_task)
     _refuse_check_of_what_varies(claim, on_task)
-    made = {"task": task, "by": float(claim.by), "counted_by": counted_by, "curve": curve}
-    return ClaimSpec(**{**claim.model_dump(), **made})
+    return ClaimSpec(
+        **{
+            **claim.model_dump(),
+            "task": task,
+            "by": float(claim.by),
+            "counted_by": counted_by,
+            "curve": curve,
+        }
+    )
 
 
 def _curve(claim: Claim, variants: Sequence[Variant]) -> tuple[str, ...]:
