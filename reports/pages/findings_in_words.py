@@ -8,17 +8,24 @@ tasks, crossovers, and models that do not beat a floor. All but the first are ex
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bakeoff.reports.analysis.claim_data import Evidence
 from bakeoff.reports.analysis.cost import STATE, variant_costs
 from bakeoff.reports.analysis.crossover import Crossover, CrossoverKind, crossover
 from bakeoff.reports.analysis.gate import beats_floor, best_floor
-from bakeoff.reports.analysis.time_comparison import log_ratios
 from bakeoff.reports.analysis.verdict import Verdict
 from bakeoff.reports.document import capitalized, listed, readable
+from bakeoff.reports.pages.gaps import (
+    Gap,
+    best_of,
+    ends_of,
+    gap,
+    metric_in_words,
+    notation_of,
+    written_means,
+)
 from bakeoff.reports.pages.opening import MULTIPLE, TASK, Opening
 from bakeoff.reports.plots.tradeoff import pareto_front
 from bakeoff.reports.results.axis_values import all_values_of, belongs
@@ -33,15 +40,11 @@ from bakeoff.reports.results.spoken_names import (
 )
 from bakeoff.reports.sections.axis_series import AxisSeries, place_name, readable_place
 from bakeoff.reports.stats.intervals import (
-    Estimate,
     Notation,
     as_quantity,
-    as_times,
     for_estimates,
     for_quantities,
-    for_scores,
     mean_interval,
-    paired_differences,
 )
 from bakeoff.reports.tables.comparison import primary
 from bakeoff.suite.schema import MIXER_ALONE, About
@@ -50,105 +53,6 @@ _MOST_NAMED = 4  # variants or places in one list
 _MOST_LINES = 8
 _MOST_PLACES = 3
 _OF_AMOUNT = frozenset({"num_training_examples", "steps"})  # more of them is expected to help
-_UNITS_NAMED = frozenset({"s", "B", "bytes", "bit", "FLOP"})
-
-
-@dataclass(frozen=True)
-class Gap:
-    """How much better one variant is than another, paired by seed.
-
-    Attributes:
-        advantage: The advantage, positive if the first is better; the logarithm of a ratio for
-            times and rates.
-        notation: The notation of the advantage.
-        is_ratio: Whether it is the logarithm of a ratio.
-        resolution: The size below which a ratio of times is not told apart from 1.
-    """
-
-    advantage: Estimate
-    notation: Notation
-    is_ratio: bool = False
-    resolution: float = 0.0
-
-    @property
-    def is_seen(self) -> bool:
-        """True if the interval excludes zero and the machine resolves the difference."""
-        point = self.advantage.point
-        return self.advantage.excludes_zero and abs(point or 0.0) > self.resolution
-
-    @property
-    def is_better(self) -> bool:
-        """True if the first is better beyond doubt."""
-        return self.is_seen and (self.advantage.point or 0.0) > 0
-
-    @property
-    def size(self) -> str:
-        """The size with its interval, without a sign: ``0.031 (0.010 to 0.051)``."""
-        one = self.advantage
-        if one.point is None:
-            return ""
-        if self.is_ratio:
-            text = f"{as_times(one.point)} times as fast"
-            ends = [as_times(end) for end in _ends(one)]
-        else:
-            text = self.notation.with_unit(self.notation.write(abs(one.point)))
-            ends = [self.notation.write(end) for end in sorted(map(abs, _ends(one)))]
-        return f"{text} ({ends[0]} to {ends[1]})" if ends else text
-
-    @property
-    def text(self) -> str:
-        """The whole comparison: ``0.031 better (0.010 to 0.051)``, or that nothing was seen."""
-        one, write = self.advantage, self.notation.write_signed
-        if one.point is None:
-            return "not compared"
-        if one.point == 0 and not one.half_width and one.n > 1:
-            return "the same with every seed"
-        if self.is_seen and self.is_ratio:
-            return self.size
-        if self.is_seen:
-            word = "better" if self.is_better else "worse"
-            number, _, interval = self.size.partition(" (")
-            return f"{number} {word} ({interval}"
-        if self.is_ratio:
-            return f"not told apart ({self.size})"
-        ends = " to ".join(map(write, _ends(one)))
-        return f"not told apart (difference {', '.join(filter(None, (write(one.point), ends)))})"
-
-
-def _ends(estimate: Estimate) -> list[float]:
-    """Return both ends of an interval, or an empty list if there is none."""
-    known = (estimate.low, estimate.high)
-    return [end for end in known if end is not None] if None not in known else []
-
-
-def gap(series: Series, a: str, b: str) -> Gap:
-    """Return how much better variant `a` is than `b`."""
-    mine, theirs = series.values(a), series.values(b)
-    sign = -1.0 if series.better == "lower" else 1.0
-    is_positive = all(value > 0 for value in (*mine.values(), *theirs.values()))
-    if series.is_timed and is_positive:
-        pair = (theirs, mine) if series.better == "lower" else (mine, theirs)
-        advantage = mean_interval(tuple(log_ratios(*pair).values()))
-        return Gap(advantage, Notation(), is_ratio=True, resolution=series.resolution)
-    differences = tuple(sign * x for x in paired_differences(mine, theirs))
-    advantage = series.mean_difference(differences)
-    return Gap(advantage, _notation(series, advantage))
-
-
-def _notation(series: Series, advantage: Estimate) -> Notation:
-    """Return the notation of a difference; the name of the metric stands for units such as BLEU."""
-    found = _with_unit(series, advantage)
-    if series.unit == "log10":
-        return replace(found, unit="orders of magnitude")
-    return found if series.unit in _UNITS_NAMED else replace(found, unit="")
-
-
-def _with_unit(series: Series, advantage: Estimate) -> Notation:
-    sizes = [abs(x) for x in (advantage.point, advantage.low, advantage.high) if x is not None]
-    if series.is_bound_to_environment or series.unit == "B":
-        return for_quantities(series.unit, sizes)
-    width = advantage.half_width
-    return for_scores(series.unit, [] if width is None else [width], sizes)
 
 
 def sides_in_words(about: About, found: Evidence, judged: Verdict) -> str:
@@ -166,8 +70,8 @@ def sides_in_words(about: About, found: Evidence, judged: Verdict) -> str:
         if not found.is_ratio:
             advantage = series.mean_difference(found.differences)
     resolution = series.resolution if found.is_unresolved else 0.0
-    notation = Notation() if found.is_ratio else _notation(series, advantage)
-    means = _means(series, (claim.a, claim.b), notation)
+    notation = Notation() if found.is_ratio else notation_of(series, advantage)
+    means = written_means(series, (claim.a, claim.b), notation)
     if len(means) < 2:
         return ""
     a, b = spoken_pair(about, claim.a, claim.b)
@@ -178,39 +82,6 @@ def sides_in_words(about: About, found: Evidence, judged: Verdict) -> str:
         return f"{said}, the same with every seed"
     shown = Gap(advantage, notation, is_ratio=found.is_ratio, resolution=resolution)
     return f"{said}, {shown.text}"
-
-
-def metric_in_words(series: Series) -> str:
-    """Return the name of a metric, without the word for its logarithm."""
-    return readable(series.metric.replace("_log10", ", log10"))
-
-
-def _means(
-    series: Series, variants: Sequence[str], notation: Notation | None = None
-) -> dict[str, str]:
-    """Return the mean of each variant as text, for those that have a number.
-
-    Args:
-        series: The metric.
-        variants: The variants.
-        notation: The notation of scores; by default the digits depend on their intervals.
-    """
-    every = {v: series.mean(v) for v in variants}
-    known = {v: one for v, one in every.items() if one.point is not None}
-    points = [one.point for one in known.values() if one.point is not None]
-    if series.is_bound_to_environment or series.unit in ("B", "bytes"):
-        return {v: _as_amount(series.unit, one.point or 0.0) for v, one in known.items()}
-    written = notation or (for_estimates(series.unit, known.values()) if points else Notation())
-    return {v: written.write(one.point) for v, one in known.items() if one.point is not None}
-
-
-def _as_amount(unit: str, value: float) -> str:
-    """Return a quantity with three digits: ``2.26 ms``, ``26,400``."""
-    notation = for_quantities(unit, [value])
-    scaled = value / notation.factor
-    digits = 0 if not scaled else max(0, 2 - math.floor(math.log10(abs(scaled))))
-    text = f"{float(f'{scaled:.3g}'):,.{digits}f}"
-    return text if unit.endswith("/s") else notation.with_unit(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,7 +174,7 @@ def _best_on(
     """Yield the best place of the line that both sides of the claim are on."""
     there = {place: points[line] for place, points in at.items() if line in points}
     series = next(iter(there.values()))[0]
-    found = _best_of(series, [variant for _, variant in there.values()])
+    found = best_of(series, [variant for _, variant in there.values()])
     if found is None or along.has_kinds or len(there) < 3:
         return
     best, alike = found
@@ -399,7 +270,7 @@ def _lines(case: _FindingsCase) -> Iterator[str]:
     if len(lines) == 1:
         (points,) = lines.values()
         series = next(iter(points.values()))[0]
-        means = _means(series, [variant for _, variant in points.values()])
+        means = written_means(series, [variant for _, variant in points.values()])
         values = ", ".join(
             f"{means[variant]} at {place_name(along, place)}"
             for place, (_, variant) in points.items()
@@ -417,14 +288,14 @@ def _asked_and_got(
     name = _line_of(at, side) or ""
     asked = [place for place, there in at.items() if name in there]
     asked = [asked[0], asked[-1]] if is_short and len(asked) > 2 else asked
-    got = [_means(at[place][name][0], [side])[side] for place in asked]
+    got = [written_means(at[place][name][0], [side])[side] for place in asked]
     return f"asked for {listed([f'{x:g}' for x in asked])}, {name} got {listed(got)}"
 
 
 def _best_place(along: AxisSeries, name: str, points: Mapping[float, tuple[Series, str]]) -> str:
     series = next(iter(points.values()))[0]
     variants = {place: variant for place, (_, variant) in points.items()}
-    found = _best_of(series, list(variants.values()))
+    found = best_of(series, list(variants.values()))
     if found is None:
         return f"{name}: no result".removeprefix(": ")
     best, alike = found
@@ -549,7 +420,7 @@ def _parts(case: _FindingsCase) -> Iterator[str]:
     for place, there in at.items():
         series = next(iter(there.values()))[0]
         names = {variant: name for name, (_, variant) in there.items()}
-        found = _best_of(series, list(names))
+        found = best_of(series, list(names))
         if found is not None:
             best, alike = found
             ahead = names[best] if not alike else "none alone"
@@ -691,7 +562,7 @@ def _sizes(case: _FindingsCase) -> Iterator[str]:
     places = {
         v: (amount, point) for v, amount in amounts.items() if (point := means.get(v)) is not None
     }
-    written = _means(series, list(places))
+    written = written_means(series, list(places))
     parts = [
         f"{written[v]} with {as_quantity('B', places[v][0])} ({spoken_name(about, v)})"
         for v in pareto_front(places, series)
@@ -709,7 +580,7 @@ def _memory(case: _FindingsCase) -> Iterator[str]:
         if (one.task, one.probe, one.unit) == (case.series.task, case.series.probe, "B"):
             name = [*next(iter(at.values()))][-1]
             there = {p: some[name][1] for p, some in at.items() if name in some}
-            means = _means(one, list(there.values()))
+            means = written_means(one, list(there.values()))
             values = [
                 f"{means[v]} at {axis_in_words(along.axis)} {readable_place(p)}"
                 for p, v in there.items()
@@ -732,16 +603,6 @@ _RULES = (
 )
 
 
-def _best_of(series: Series, variants: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Return the variant with the best mean, and those that are not told apart from it."""
-    points = {v: one for v in variants if (one := series.mean(v).point) is not None}
-    if not points or series.better == "none":
-        return None
-    choose = max if series.better == "higher" else min
-    best = choose(points, key=lambda variant: points[variant])
-    return best, [v for v in points if v != best and not gap(series, best, v).is_better]
-
-
 def best_in_words(about: About, series: Series | None) -> str:
     """Return a sentence on the best variant; empty if there is no score, or models are untrained.
 
@@ -751,7 +612,7 @@ def best_in_words(about: About, series: Series | None) -> str:
     if series is None or series.better == "none" or about.scale == "smoke":
         return ""
     met = [v for v in about.variants if belongs(about, v, series.task)]
-    found = _best_of(series, met)
+    found = best_of(series, met)
     if found is None:
         return ""
     best, alike = found
@@ -796,6 +657,6 @@ def _with_intervals(series: Series, variants: Sequence[str]) -> dict[str, str]:
     for variant, one in every.items():
         if one.point is not None:
             text = written.with_unit(written.write(one.point))
-            ends = " to ".join(map(written.write, _ends(one)))
+            ends = " to ".join(map(written.write, ends_of(one)))
             found[variant] = f"{text} ({ends})" if ends else text
     return found

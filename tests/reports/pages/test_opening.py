@@ -9,7 +9,7 @@ import pytest
 
 from bakeoff.reports.analysis.claim_data import evidence
 from bakeoff.reports.pages.answer import Answer, answer
-from bakeoff.reports.pages.findings_in_words import gap
+from bakeoff.reports.pages.gaps import gap
 from bakeoff.reports.pages.opening import Opening, opening
 from bakeoff.reports.stats.intervals import mean_interval, paired_differences
 from bakeoff.reports.tables.comparison import comparison_table
