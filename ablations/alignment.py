@@ -37,6 +37,16 @@ ABLATION = Ablation(
     ],
     tasks=["bible_en_de"],
     probes=["quality", "floors", "written_scores", "alignment_error", "parameters"],
+    words={
+        "baseline": "attention by content",
+        "score=general": "by content",
+        "score=dot": "by content without weights",
+        "score=additive": "by content with an additive score",
+        "score=location": "by the place alone",
+        "reach=global": "the whole source",
+        "reach=local_m": "a window that moves along",
+        "reach=local_p": "a window at a predicted place",
+    },
     claim=Claim(
         "attention by content translates better than by location",
         metric="bleu",

@@ -15,7 +15,6 @@ from bakeoff.reports.stats.intervals import (
     as_times,
     for_estimates,
     for_quantities,
-    for_scores,
     mean_interval,
     paired_differences,
 )
@@ -107,23 +106,15 @@ def gap(series: Series, a: str, b: str) -> Gap:
 
 def notation_of(series: Series, advantage: Estimate) -> Notation:
     """Return the notation of a difference; the name of the metric stands for units such as BLEU."""
-    found = _with_unit(series, advantage)
+    found = series.notation(advantage)
     if series.unit == "log10":
         return replace(found, unit="orders of magnitude")
     return found if series.unit in _UNITS_NAMED else replace(found, unit="")
 
 
-def _with_unit(series: Series, advantage: Estimate) -> Notation:
-    sizes = [abs(x) for x in (advantage.point, advantage.low, advantage.high) if x is not None]
-    if series.is_bound_to_environment or series.unit == "B":
-        return for_quantities(series.unit, sizes)
-    width = advantage.half_width
-    return for_scores(series.unit, [] if width is None else [width], sizes)
-
-
 def metric_in_words(series: Series) -> str:
-    """Return the name of a metric, without the word for its logarithm."""
-    return readable(series.metric.replace("_log10", ", log10"))
+    """Return the name of a metric, as ``trained gradient (log10)``."""
+    return readable(series.metric.replace("_log10", " (log10)"))
 
 
 def written_means(

@@ -411,7 +411,7 @@ class Ablation(FrozenSpec):
             no model has them. ``by corruption`` draws the score along that axis of the ablation,
             or that coordinate of the task's parts, where the page would choose another figure.
         words: How pages name values of axes that do not read well, as ``{"score=general": "by
-            content"}``. They change nothing else.
+            content"}``, and the baseline, by the key ``baseline``. They change nothing else.
         scaling_law: Adds larger, held-out variants, and a scaling law on the page that predicts
             them. A side of the claim may name them as ``mixer=lstm, held out``.
         name: The name in the journal, MLflow and reports: lower-case letters, digits and
@@ -443,9 +443,9 @@ class Ablation(FrozenSpec):
     @model_validator(mode="after")
     def _check_words(self) -> Ablation:
         names = {axis.name for axis in self.axes}
-        for place in self.words:
-            if place.partition("=")[0] not in names:
-                raise ValueError(f"words={{{place!r}: ...}}: it must begin with an axis and =")
+        for key in self.words:
+            if key != "baseline" and key.partition("=")[0] not in names:
+                raise ValueError(f"words={{{key!r}: ...}} must name an axis, or the baseline")
         return self
 
     @property
