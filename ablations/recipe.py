@@ -45,7 +45,7 @@ ABLATION = Ablation(
     probes=["quality", "floors"],
     words={
         "baseline": "AdamW and what a short training bears",
-        "optimizer=adamw": "AdamW",
+        "optimizer=sgd": "SGD",
         "mixup=0.0": "no mixup",
         "erasing=0.0": "no erasing",
         "stochastic_depth=0.0": "no stochastic depth",

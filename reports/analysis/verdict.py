@@ -10,6 +10,7 @@ whole argument.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -288,11 +289,9 @@ def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str
 def _rests_on(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
     if found.why_invalid or found.diverged or advantage.low is None:
         return f"{capitalized(_finding(found, advantage, outcome))}."
-    text = f"The 95 % interval is that of {found.count(advantage.n, 'paired')}"
-    remark = _remark(found, advantage, outcome)
-    for before, after in ((", at least", " is at least"), ("; the interval contains", " contains")):
-        remark = remark.replace(before, f" and{after}")
-    text += remark
+    remark = _remark(found, advantage, outcome).replace("; the interval", " and")
+    remark = re.sub("^, (?=at least|less)", " and is ", remark)
+    text = f"The 95 % interval is that of {found.count(advantage.n, 'paired')}{remark}"
     if found.why_not_tested:
         text += "; this does not show which is better once the task is learnt, since "
     return f"{text}{found.why_not_tested}."

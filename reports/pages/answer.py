@@ -108,7 +108,7 @@ def answer(
     return Answer(
         sentence=" ".join(direct),
         besides=besides,
-        finding=" ".join(filter(None, (claimed, judged.basis, judged.remark))),
+        finding=" ".join(filter(None, (claimed, judged.basis))),
         badge=judged.kind,
         outcome=str(judged.outcome),
         drawings=drawings,

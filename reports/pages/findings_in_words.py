@@ -35,6 +35,7 @@ from bakeoff.reports.results.series import Series
 from bakeoff.reports.results.spoken_names import (
     amount_in_words,
     axis_in_words,
+    proper_name,
     spoken_name,
     spoken_pair,
     value_in_words,
@@ -350,8 +351,7 @@ def _elsewhere(case: _FindingsCase) -> Iterator[str]:
     claimed = gap(case.series, *case.sides)
     is_whole = not along.has_kinds and len(gaps) == len(at) - 1 > 0
     if is_whole and all(one.is_better for one in (claimed, *gaps.values())):
-        what = along.titles.get(along.axis, axis_in_words(along.axis))
-        yield f"better at every number of {what} that was measured"
+        yield f"better at every {_number_of(along.axis)} that was measured"
 
 
 def _same_change(case: _FindingsCase, own: str) -> Iterator[str]:
@@ -492,9 +492,13 @@ def _lines(case: _FindingsCase) -> Iterator[str]:
         told = _best_place(along, "", points)
         yield f"By {axis_in_words(along.axis)}, {metric_in_words(series)} is {values}; {told}."
     elif best:
-        axis = axis_in_words(along.axis)
-        what = f"number of {axis}" if axis.endswith("s") else axis
+        what = _number_of(along.axis)
         yield f"By {readable(along.metric)}, the best {what} is {'; '.join(best)}."
+
+
+def _number_of(axis: str) -> str:
+    said = axis_in_words(axis)
+    return f"number of {said}" if said.endswith("s") else said
 
 
 def _asked_and_got(
@@ -632,7 +636,7 @@ def _baseline(about: About) -> str:
     whole = what_baseline_is(about).partition(",")[0]
     if name != f"the {about.baseline}":
         return f"the baseline ({name})"
-    return f"the baseline ({readable(whole)})" if whole else name
+    return f"the baseline ({proper_name(whole)})" if whole else name
 
 
 def _some(names: Sequence[str]) -> str:
@@ -656,14 +660,10 @@ def _parts(case: _FindingsCase) -> Iterator[str]:
         if found is not None:
             best, alike = found
             leaders.setdefault("" if alike else names[best], []).append(along.title_of(place))
-    ahead = [
-        f"on {listed(places)} {name} is better than all others"
-        for name, places in leaders.items()
-        if name
-    ]
+    said = [f"the best on {listed(places)} is {name}" for name, places in leaders.items() if name]
     if none := leaders.get(""):
-        ahead.append(f"on {listed(none)} {'none is' if ahead else 'no variant is best alone'}")
-    yield f"{capitalized('; '.join(ahead))}."
+        said.append(f"on {listed(none)} no variant is told apart from all others")
+    yield f"{capitalized('; '.join(said))}."
 
 
 def _tasks(case: _FindingsCase) -> Iterator[str]:
@@ -776,10 +776,9 @@ def _floors(case: _FindingsCase) -> Iterator[str]:
             continue
         few = len(below) <= _MOST_NAMED
         names = _some(below) if few else f"{len(below)} of {len(met)} variants"
-        verb = "is" if len(below) == 1 else "are"
         yield (
-            f"On {readable(score.task)}, {names} {verb} not shown to be better than a predictor "
-            f"without an architecture ({said})."
+            f"On {readable(score.task)}, a predictor without an architecture ({said}) is not shown "
+            f"to be worse than {names}."
         )
     if none:
         yield (

@@ -53,6 +53,11 @@ _PROPER = {  # how the literature writes names
 _PLAIN = "baseline"  # key of `Ablation.words` for the baseline itself
 
 
+def proper_name(text: str) -> str:
+    """Return a mixer, position or other part as the literature writes it, as ``LSTM``."""
+    return _PROPER.get(text, text.replace("_", " "))
+
+
 def axis_in_words(name: str) -> str:
     """Return the name of an axis in words, as ``training examples`` or ``returns``."""
     plain = re.sub(r"^(num|is|has)_", "", name)
@@ -95,9 +100,8 @@ def spoken_name(about: About, variant: str) -> str:
     if not values:
         whole = what_baseline_is(about).partition(",")[0] if variant == about.baseline else ""
         is_varied = not _WHOLE.isdisjoint(about.axes)
-        name = _PROPER.get(whole, whole.replace("_", " "))
         if whole and is_varied:
-            return name
+            return proper_name(whole)
         return f"the {variant}" if variant == about.baseline else variant
     return ", ".join(value_in_words(about, name, value) for name, value in values.items())
 
@@ -152,5 +156,5 @@ def _shortened(about: About, name: str) -> Mapping[str, str]:
             or (len(alike) > 1 and not all(knob in other for other in alike))
         ]
         shown = f" ({', '.join(kept).replace('_', ' ')})" if kept else ""
-        said[text] = f"{_PROPER.get(head, head.replace('_', ' '))}{shown}"
+        said[text] = f"{proper_name(head)}{shown}"
     return said
