@@ -101,7 +101,7 @@ def answer(
         elsewhere = along_the_axis(about, measured, series, sides, top) if series else ""
         direct = (_with(claimed, ", ".join(filter(None, (means, difference))), elsewhere),)
         direct, claimed = (*direct, *lead.after), ""
-    elif lead.has_means or (lead.has_gap and not judged.advantage.excludes_zero):
+    elif lead.has_means:
         claimed = _with(claimed, difference)
     elif not lead.has_gap:
         claimed = _with(claimed, ", ".join(filter(None, (means, difference))))

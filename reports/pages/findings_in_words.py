@@ -54,6 +54,7 @@ from bakeoff.suite.schema import MIXER_ALONE, About
 
 _MOST_NAMED = 8  # variants or places in one list
 _MOST_LINES = 8
+_FEW = 4
 _MOST_PLACES = 3
 _OF_AMOUNT = frozenset({"num_training_examples", "steps"})  # more of them is expected to help
 
@@ -236,8 +237,8 @@ def _lead_of_tasks(case: _FindingsCase) -> Lead:
     if along is None or along.axis != TASK or len(about.variants) < 3:
         return Lead()
     if len(scores) == 1:
-        said, has_gap = (*_against_baseline(case, scores[0], ()),), about.baseline in case.sides
-        return Lead(sentences=(*said, *_crossings(case)), has_gap=has_gap)
+        said = (*_against_baseline(case, scores[0], ()),)
+        return Lead(sentences=(*said, *_crossings(case)), has_gap=_states(case, said))
     ranked = [case.series] if len(scores) > 2 else scores
     said = (*(_ranking(about, one) for one in ranked), *(_tasks(case) if len(scores) > 2 else ()))
     return Lead(sentences=(*said, *_crossings(case)), has_means=True)
@@ -257,10 +258,20 @@ def _lead_of_changes(case: _FindingsCase) -> Lead:
     varied = [name for name in about.axes if len({as_text(v.get(name, "")) for v in values}) > 1]
     if len(varied) > 1:
         said = (*_against_baseline(case, series, ()),)
-        return Lead(sentences=said, has_gap=about.baseline in case.sides)
+        return Lead(sentences=said, has_gap=_states(case, said))
     if _ASKS_WHETHER.match(about.question) and not _ASKS_WHICH.search(about.question):
         return Lead()
     return Lead(sentences=(_ranking(about, series),), has_means=True)
+
+
+def _states(case: _FindingsCase, said: Sequence[str]) -> bool:
+    """Return True if sentences on changes of the baseline state the difference of the claim."""
+    others = [side for side in case.sides if side != case.about.baseline]
+    if len(others) != 1:
+        return False
+    one = gap(case.series, others[0], case.about.baseline)
+    text = one.size if one.is_seen else one.text.removeprefix("not told apart ")
+    return any(text in sentence for sentence in said)
 
 
 _ASKS_WHICH = re.compile(r"\b(which|who|in each)\b", re.IGNORECASE)
@@ -613,6 +624,12 @@ def _against_baseline(
         f"{names[v]} by {one.size}" for v, one in gaps.items() if one.is_seen and not one.is_better
     ]
     alike = [names[v] for v, one in gaps.items() if not one.is_seen]
+    if len(alike) < _FEW:  # their differences fit, too
+        alike = [
+            f"{names[v]} {one.text.removeprefix('not told apart ')}"
+            for v, one in gaps.items()
+            if not one.is_seen
+        ]
     parts = [
         f"better: {_some(better)}" if better else "",
         f"worse: {_some(worse)}" if worse else "",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from bakeoff.reports.document import readable
 from bakeoff.reports.results.axis_values import all_values_of, as_text, number, values_of
-from bakeoff.reports.results.variant_labels import what_baseline_is
+from bakeoff.reports.results.variant_labels import shown_name, what_baseline_is
 from bakeoff.suite.schema import About
 from bakeoff.suite.schema.old_labels import Value
 
@@ -104,6 +104,12 @@ def spoken_name(about: About, variant: str) -> str:
             return proper_name(whole)
         return f"the {variant}" if variant == about.baseline else variant
     return ", ".join(value_in_words(about, name, value) for name, value in values.items())
+
+
+def drawn_name(about: About, variant: str) -> str:
+    """Return the name of a variant in a figure, as sentences say it; the baseline is described."""
+    said = spoken_name(about, variant)
+    return shown_name(about, variant) if said == f"the {about.baseline}" else said
 
 
 def spoken_pair(about: About, a: str, b: str) -> tuple[str, str]:
