@@ -30,6 +30,7 @@ from bakeoff.reports.plots.style import (
 from bakeoff.reports.results.axis_values import belongs
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.results.spoken_names import drawn_name, proper_name
+from bakeoff.reports.results.variant_labels import shown_name
 from bakeoff.reports.stats.intervals import for_quantities
 from bakeoff.suite.schema import About
 
@@ -151,7 +152,7 @@ def _view(
 
 
 def _joined(about: About, front: Sequence[str]) -> str:
-    names = [drawn_name(about, variant) for variant in front[:MAX_LINES]]
+    names = [shown_name(about, variant) for variant in front[:MAX_LINES]]
     rest = len(front) - len(names)
     return f"{'; '.join(names)}{f'; and {rest} more' if rest else ''}"
 
@@ -162,9 +163,9 @@ def _scored(
     """Return every variant that has both a score and a cost, in the order of the ablation."""
     found = []
     sizes = Counter(families.values())
-    named = {
-        v: proper_name(families[v]) if sizes[families.get(v, "")] > 1 else drawn_name(about, v)
-        for v in about.variants
+    named = {v: shown_name(about, v) for v in about.variants} | {
+        v: proper_name(family) if sizes[family] > 1 else drawn_name(about, v)
+        for v, family in families.items()
     }
     places = {family: place for place, family in enumerate(dict.fromkeys(named.values()))}
     for variant in about.variants:
@@ -173,7 +174,7 @@ def _scored(
             found.append(
                 _Scored(
                     variant=variant,
-                    name=drawn_name(about, variant),
+                    name=shown_name(about, variant),
                     family=named[variant],
                     index=places[named[variant]],
                     amount=amount,
@@ -196,7 +197,7 @@ def _drawn(
         y=[scored[variant].mean for variant in front],
         look={"color": GREY, "linestyle": (0, (5, 4)), "linewidth": 1.2, "zorder": 1},
     )
-    title = f"{readable(judged.metric)} against {cost.title} on {readable(judged.task)}"
+    title = f"{readable(judged.metric)} against {cost.title} on {judged.task}"
     strokes = [stroke for some in [*families.values()][:MAX_LINES] for stroke in _marks(some)]
     return draw(
         LineChart(
