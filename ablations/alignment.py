@@ -37,6 +37,16 @@ ABLATION = Ablation(
     ],
     tasks=["bible_en_de"],
     probes=["quality", "floors", "written_scores", "alignment_error", "parameters"],
+    words={
+        "baseline": "attention by content",
+        "score=general": "attention by content",
+        "score=dot": "attention by content without weights",
+        "score=additive": "attention by content with an additive score",
+        "score=location": "attention by location",
+        "reach=global": "attention to the whole source",
+        "reach=local_m": "attention near the same place",
+        "reach=local_p": "attention near a predicted place",
+    },
     claim=Claim(
         "attention by content translates better than by location",
         metric="bleu",

@@ -31,6 +31,13 @@ ABLATION = Ablation(
     tasks=["emoji_scenes"],
     probes=["quality", "floors", "localisation", "parameters"],
     opens_with="words",
+    words={
+        "baseline": "the penalty, a gate and soft choices",
+        "doubly_stochastic=1.0": "the penalty",
+        "doubly_stochastic=0.0": "no penalty",
+        "has_gate=false": "no gate",
+        "attention=hard": "hard choices",
+    },
     claim=Claim(
         "with the penalty less of the attention lies on what is named",
         metric="localisation",

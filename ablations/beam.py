@@ -45,6 +45,13 @@ ABLATION = Ablation(
     combine="first_with_each",
     tasks=["bible_en_de"],
     probes=["quality", "floors", "written_scores", "parameters"],
+    words={
+        "length_penalty=0.0": "no charge for length",
+        "beam=1": "1 beam",
+        "beam=2": "2 beams",
+        "beam=4": "4 beams",
+        "beam=8": "8 beams",
+    },
     claim=Claim(
         "a recurrent translator writes better with 4 beams than greedily",
         metric="written_bleu",

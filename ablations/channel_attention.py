@@ -34,6 +34,14 @@ ABLATION = Ablation(
     ],
     tasks=["fashion_mnist_images"],
     probes=["quality", "floors", "parameters", "flops"],
+    words={
+        "baseline": "CBAM",
+        "channel_attention=none": "no attention",
+        "channel_attention=se": "attention to channels alone (SE)",
+        "channel_attention=cbam": "attention to channels and places (CBAM)",
+        "cbam_order=spatial_first": "CBAM with places first",
+        "ratio=2": "CBAM with a ratio of 2",
+    },
     claim=Claim(
         "attention to channels and places classifies more images rightly than none",
         metric="accuracy",

@@ -56,6 +56,10 @@ ABLATION = Ablation(
         "path_length",
         "mixer_time",
     ],
+    words={
+        "kernel=fused": "attention",
+        "kernel=materialised": "materialised attention",
+    },
     claim=Claim(
         "at 4,096 tokens Linformer's forward pass is faster than attention's with the fused kernel",
         metric="forward_seconds",

@@ -27,6 +27,15 @@ ABLATION = Ablation(
     ],
     tasks=["emoji_pairs"],
     probes=["quality", "floors", "parameters", "flops"],
+    words={
+        "baseline": "batches of 32 and a vision transformer",
+        "batch=16": "batches of 16",
+        "batch=64": "batches of 64",
+        "batch=256": "batches of 256",
+        "has_learned_temperature=false": "a fixed temperature",
+        "similarity_temperature=1.0": "a temperature that starts at 1",
+        "encoder=cnn": "a CNN",
+    },
     claim=Claim(
         "with four times as many candidates in training more captions are found",
         metric="recall_at_1",

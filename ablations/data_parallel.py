@@ -26,6 +26,7 @@ ABLATION = Ablation(
     combine="cross",
     tasks=["shakespeare_characters"],
     probes=["data_parallel"],
+    words={"zero=0": "without ZeRO"},
     claim=Claim(
         "two workers train more tokens a second than one, without ZeRO",
         metric="tokens_per_second",

@@ -45,6 +45,13 @@ ABLATION = Ablation(
         "cart_pole_best_tenth",
     ],
     probes=["quality", "floors", "parameters", "flops"],
+    words={
+        "baseline": "the Decision Transformer",
+        "has_returns=true": "asked for a return",
+        "has_returns=false": "a clone",
+        "length=1": "contexts of 1 step",
+        "length=5": "contexts of 5 steps",
+    },
     claim=Claim(
         "asked for the best, a Decision Transformer gets a larger return than a clone of all",
         metric="return_got",

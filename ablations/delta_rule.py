@@ -35,6 +35,15 @@ ABLATION = Ablation(
     ],
     tasks=["mqar_small", "shakespeare_characters"],
     probes=["quality", "floors", "parameters", "flops", "state_bytes"],
+    words={
+        "baseline": "the whole rule",
+        "delta=false": "no delta rule",
+        "short_conv=4": "a convolution over keys and values",
+        "short_conv=0": "no convolution over keys and values",
+        "qk_norm=l1": "L1 norms of queries and keys",
+        "strength=double": "strengths up to 2",
+        "output_gate=none": "no output gate",
+    },
     claim=Claim(
         "without the convolution over keys and values recall falls",
         metric="accuracy",

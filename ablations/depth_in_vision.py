@@ -36,6 +36,11 @@ ABLATION = Ablation(
     combine="cross",
     tasks=["fashion_mnist_images"],
     probes=["quality", "floors", "parameters", "flops"],
+    words={
+        "layer_scale=None": "without LayerScale",
+        "layer_scale=0.1": "with LayerScale",
+        "layer_scale=1e-05": "with LayerScale from 1e-5",
+    },
     claim=Claim(
         "a deep vision transformer classifies more rightly with LayerScale than without",
         metric="accuracy",

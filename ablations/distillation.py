@@ -30,6 +30,11 @@ ABLATION = Ablation(
     combine="cross",
     tasks=["fashion_mnist_images"],
     probes=["quality", "floors", "parameters", "flops"],
+    words={
+        "distillation=none": "no teacher",
+        "distillation=soft": "the teacher's probabilities",
+        "distillation=hard": "the teacher's likeliest class",
+    },
     claim=Claim(
         "a second token that learns a teacher's likeliest class makes more right",
         metric="accuracy",

@@ -35,6 +35,9 @@ ABLATION = Ablation(
     ],
     tasks=["shakespeare_characters"],
     probes=["quality", "floors", "parameters", "gradient_by_distance"],
+    words={
+        "forget_bias=0.0": "LSTM without forget bias",
+    },
     claim=Claim(
         "64 tokens back ten times as much gradient reaches through a trained LSTM as an RNN",
         metric="trained_gradient_log10",

@@ -37,6 +37,14 @@ ABLATION = Ablation(
     combine="cross",
     tasks=["duplication"],
     probes=["quality", "floors"],
+    words={
+        "rounds=0": "full attention in training",
+        "rounds=1": "1 round in training",
+        "rounds=2": "2 rounds in training",
+        "rounds=4": "4 rounds in training",
+        "read_rounds=0": "full attention in reading",
+        "read_rounds=1": "1 round in reading",
+    },
     claim=Claim(
         "read by one round of hashing, a model of full attention repeats less of a sequence",
         metric="accuracy",

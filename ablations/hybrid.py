@@ -36,6 +36,12 @@ ABLATION = Ablation(
     ],
     tasks=["mqar_small", "shakespeare_characters"],
     probes=["quality", "floors", "parameters", "flops", "state_bytes"],
+    words={
+        "mixer=gated_delta*3+attention": "attention in 1 layer of 4",
+        "mixer=gated_delta+attention": "attention in 2 layers of 4",
+        "mixer=gated_delta": "no attention",
+        "mixer=attention": "attention in all layers",
+    },
     claim=Claim(
         "one layer of attention in four recalls more than none",
         metric="accuracy",

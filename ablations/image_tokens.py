@@ -26,6 +26,12 @@ ABLATION = Ablation(
     tasks=["emoji_tokens"],
     probes=["quality", "floors", "parameters", "flops"],
     opens_with="drawings",
+    words={
+        "baseline": "256 codes of length 1",
+        "quantiser=gumbel": "codes by Gumbel-softmax",
+        "has_unit_codes=true": "codes of length 1",
+        "has_unit_codes=false": "codes of free length",
+    },
     claim=Claim(
         "with codes of length 1 a model draws more pictures as asked than with free ones",
         metric="pictures_right",

@@ -30,6 +30,12 @@ ABLATION = Ablation(
     ],
     tasks=["fashion_mnist_pixels"],
     probes=["quality", "floors", "parameters", "flops"],
+    words={
+        "baseline": "16 latents and 2 looks",
+        "bands=0": "no Fourier places",
+        "cross_attends=1": "1 look",
+        "cross_attends=4": "4 looks",
+    },
     claim=Claim(
         "16 latents classify better than 2",
         metric="accuracy",

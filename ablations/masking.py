@@ -53,6 +53,16 @@ ABLATION = Ablation(
     ],
     tasks=["glosses_in_words"],
     probes=["quality", "floors", "parameters", "flops"],
+    words={
+        "baseline": "15 % of the words hidden",
+        "start=none": "nothing read before",
+        "start=definitions_masked_5": "5 % hidden",
+        "start=definitions_masked": "15 % hidden",
+        "start=definitions_masked_40": "40 % hidden",
+        "start=definitions_masked_only": "always a mask in place of a hidden word",
+        "start=definitions_spans": "spans hidden",
+        "is_start_frozen=true": "weights frozen after reading",
+    },
     claim=Claim(
         "after hiding 40 % of the words a model names more topics right than after 15 %",
         metric="accuracy",

@@ -31,6 +31,13 @@ ABLATION = Ablation(
     ],
     tasks=["fashion_mnist_images"],
     probes=["quality", "floors", "parameters"],
+    words={
+        "position=none": "no positions",
+        "position=learned": "learned positions",
+        "position=learned_2d": "learned rows and columns",
+        "position=sinusoidal_2d": "sinusoids of rows and columns",
+        "position=shaw": "relative positions by Shaw",
+    },
     claim=Claim(
         "learned positions classify more images rightly than none",
         metric="accuracy",

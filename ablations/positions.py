@@ -26,6 +26,11 @@ ABLATION = Ablation(
     axes=[vary("position", ["none", "sinusoidal", "learned", "shaw", "t5", "rope", "alibi"])],
     tasks=["shakespeare_characters"],
     probes=["quality", "floors", "score_by_position", "parameters"],
+    words={
+        "position=none": "no positions",
+        "position=sinusoidal": "sinusoids",
+        "position=learned": "learned positions",
+    },
     claim=Claim(
         "at 8 times the trained length ALiBi predicts better than sinusoids",
         metric="bits_per_character",

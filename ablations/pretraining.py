@@ -36,6 +36,12 @@ ABLATION = Ablation(
     combine="first_with_each",
     tasks=["glosses_in_words"],
     probes=["quality", "floors", "parameters", "flops"],
+    words={
+        "start=definitions_masked": "definitions read first",
+        "start=none": "nothing read first",
+        "num_training_examples=100": "100 labels",
+        "num_training_examples=1000": "1,000 labels",
+    },
     claim=Claim(
         "having read definitions is worth more to 1,000 labels than training on these for longer",
         metric="accuracy",

@@ -27,6 +27,13 @@ ABLATION = Ablation(
     ],
     tasks=["emoji_questions"],
     probes=["quality", "floors", "parameters", "flops"],
+    words={
+        "baseline": "words that look at places",
+        "fusion=cross": "words that look at places",
+        "fusion=concatenation": "words and places in one sequence",
+        "fusion=question": "the question alone",
+        "encoder=cnn": "places from a CNN",
+    },
     claim=Claim(
         "words that look at the picture answer more rightly than words alone",
         metric="accuracy",

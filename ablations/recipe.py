@@ -43,6 +43,17 @@ ABLATION = Ablation(
     ],
     tasks=["fashion_mnist_images"],
     probes=["quality", "floors"],
+    words={
+        "baseline": "AdamW and what a short training bears",
+        "optimizer=sgd": "SGD",
+        "mixup=0.0": "no mixup",
+        "erasing=0.0": "no erasing",
+        "stochastic_depth=0.0": "no stochastic depth",
+        "cutmix=1.0": "CutMix",
+        "randaugment=9.0": "RandAugment",
+        "repeated_augmentation=3": "repeated augmentation",
+        "ema=0.999": "averaged weights",
+    },
     claim=Claim(
         "AdamW trains a vision transformer to more right answers than SGD",
         metric="accuracy",

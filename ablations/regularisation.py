@@ -37,6 +37,15 @@ ABLATION = Ablation(
     ],
     tasks=["shakespeare_act"],
     probes=["quality", "floors", "training_score", "parameters"],
+    words={
+        "baseline": "dropout of 0.1 and the norm after each layer",
+        "dropout=0.0": "no dropout",
+        "dropout=0.1": "dropout of 0.1",
+        "dropout=0.2": "dropout of 0.2",
+        "label_smoothing=0.1": "label smoothing of 0.1",
+        "warmup_steps=0": "no warm-up",
+        "norm_placement=pre": "the norm before each layer",
+    },
     claim=Claim(
         "dropout of 0.1 beats none where a model overfits",
         metric="bits_per_character",

@@ -56,6 +56,10 @@ ABLATION = Ablation(
     tasks=["fashion_mnist_corrupted"],
     opens_with="by corruption",
     probes=["quality", "floors", "parameters", "flops"],
+    words={
+        "adversarial_steps=0": "trained on clean images",
+        "adversarial_steps=3": "trained on attacked images",
+    },
     claim=Claim(
         "a vision transformer trained on attacked images knows more of the corrupted ones",
         metric="accuracy",

@@ -35,6 +35,11 @@ ABLATION = Ablation(
     axes=[vary("estimator", ["soft", "reinforce", "straight_through"])],
     tasks=["needle", "mqar_small"],
     probes=["quality", "floors"],
+    words={
+        "estimator=soft": "soft attention",
+        "estimator=reinforce": "hard attention by REINFORCE",
+        "estimator=straight_through": "hard attention by straight-through gradients",
+    },
     claim=Claim(
         "soft attention recalls better than hard attention by REINFORCE",
         metric="accuracy",

@@ -40,6 +40,10 @@ ABLATION = Ablation(
     combine="cross",
     tasks=["shakespeare_characters"],
     probes=["quality", "floors", "softmax", "parameters"],
+    words={
+        "scale=1/sqrt(d)": "scaled",
+        "scale=none": "unscaled",
+    },
     claim=Claim(
         "at d_k = 512 scaled products end better than unscaled ones",
         metric="bits_per_character",

@@ -38,6 +38,10 @@ ABLATION = Ablation(
     combine="cross",
     tasks=["copying", "bible_en_de"],
     probes=["quality", "floors", "parameters"],
+    words={
+        "is_source_reversed=true": "reversed",
+        "is_source_reversed=false": "in its order",
+    },
     claim=Claim(
         "without attention, a reversed source is copied better than one in its order",
         metric="exact_match",

@@ -27,6 +27,11 @@ ABLATION = Ablation(
     axes=[vary("scheduled_sampling", [0.0, 0.5, 1.0], quick=[0.0, 0.5])],
     tasks=["bible_en_de"],
     probes=["quality", "floors", "written_scores", "parameters"],
+    words={
+        "scheduled_sampling=0.0": "always the right words",
+        "scheduled_sampling=0.5": "half of the words its own",
+        "scheduled_sampling=1.0": "all words its own",
+    },
     claim=Claim(
         "a decoder that learns on its own words in half of the places translates better",
         metric="bleu",

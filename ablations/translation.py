@@ -53,6 +53,9 @@ ABLATION = Ablation(
     ],
     tasks=["bible_en_de"],
     probes=["quality", "floors", "written_scores", "alignment_error", "parameters", "flops"],
+    words={
+        "baseline": "GRU with attention",
+    },
     claim=Claim(
         "attention translates sentences of 21 to 30 words better than a fixed vector",
         metric="bleu",

@@ -27,6 +27,13 @@ ABLATION = Ablation(
     ],
     tasks=["fashion_mnist_images"],
     probes=["quality", "floors", "parameters", "flops"],
+    words={
+        "baseline": "the whole Swin",
+        "shift=none": "no shifted windows",
+        "relative_bias=none": "no relative bias",
+        "relative_bias=table": "a relative bias",
+        "has_absolute_position=true": "absolute positions besides",
+    },
     claim=Claim(
         "a bias by relative places classifies more rightly than none",
         metric="accuracy",

@@ -32,6 +32,11 @@ ABLATION = Ablation(
     ],
     tasks=["sort_of_clevr"],
     probes=["quality", "floors", "parameters", "flops"],
+    words={
+        "baseline": "8 slots",
+        "has_memory=true": "through slots",
+        "has_memory=false": "by attention",
+    },
     claim=Claim(
         "on relational questions a shared workspace is ahead of attention in the same layers",
         metric="accuracy",

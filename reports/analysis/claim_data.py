@@ -30,7 +30,6 @@ from bakeoff.reports.stats.intervals import (
     Estimate,
     Notation,
     as_ratio,
-    for_quantities,
     for_scores,
     mean_interval,
     paired_differences,
@@ -158,11 +157,7 @@ class Evidence:
     def notation(self, advantage: Estimate) -> Notation:
         """Return the notation in which an advantage and its interval are written."""
         assert self.series is not None, "what has an advantage was measured"
-        sizes = [abs(x) for x in (advantage.point, advantage.low, advantage.high) if x is not None]
-        if self.series.is_bound_to_environment or self.series.unit == "B":
-            return for_quantities(self.series.unit, sizes)
-        width = advantage.half_width
-        return for_scores(self.series.unit, [] if width is None else [width], sizes)
+        return self.series.notation(advantage)
 
 
 def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:

@@ -10,6 +10,7 @@ whole argument.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -26,7 +27,7 @@ from bakeoff.reports.analysis.claim_data import (
 )
 from bakeoff.reports.analysis.editions import in_words
 from bakeoff.reports.analysis.speedup import COUNTED, Speedup, speedup_in_words
-from bakeoff.reports.document import listed
+from bakeoff.reports.document import capitalized, listed
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.stats.aggregate import Improvement
 from bakeoff.reports.stats.intervals import Estimate, as_ratio, as_times
@@ -113,6 +114,8 @@ class Verdict:
         kind: The outcome in words, with ``exploratory`` if the claim was stated in this form after
             some of its results, with ``indicative`` if the scale is small.
         finding: The finding, without a full stop.
+        basis: What the finding rests on, in a sentence: seeds, interval and claimed size; the
+            whole finding if there is no interval.
         effect: The advantage with its interval, such as ``+0.031 bit (+0.010 to +0.051)``; empty if
             it was not computed.
         details: Whole sentences: probability of improvement, sign-flip p, how many seeds would
@@ -139,6 +142,7 @@ class Verdict:
     statement: str
     kind: str
     finding: str
+    basis: str = ""
     effect: str = ""
     details: tuple[str, ...] = ()
     is_ratio: bool = False
@@ -177,6 +181,7 @@ def verdict(about: About, measured: Sequence[Series]) -> Verdict | None:
         statement=found.claim.statement.strip().rstrip("."),
         kind=_kind(about, outcome, is_exploratory=bool(why_exploratory)),
         finding=_finding(found, advantage, outcome),
+        basis=_rests_on(found, advantage, outcome),
         effect=_effect(found, advantage),
         details=tuple(details(found, strong, is_open=is_open)),
         is_ratio=found.is_ratio,
@@ -287,6 +292,17 @@ def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str
     if found.why_not_tested:
         text += "; this does not show which is better once the task is learnt, since "
     return f"{text}{found.why_not_tested}"
+
+
+def _rests_on(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
+    if found.why_invalid or found.diverged or advantage.low is None:
+        return f"{capitalized(_finding(found, advantage, outcome))}."
+    remark = _remark(found, advantage, outcome).replace("; the interval", " and")
+    remark = re.sub("^, (?=at least|less)", " and is ", remark)
+    text = f"The 95 % interval is that of {found.count(advantage.n, 'paired')}{remark}"
+    if found.why_not_tested:
+        text += "; this does not show which is better once the task is learnt, since "
+    return f"{text}{found.why_not_tested}."
 
 
 def _effect(found: Evidence, advantage: Estimate) -> str:

@@ -9,8 +9,10 @@ from bakeoff.reports.analysis.claim_data import evidence
 from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict
 from bakeoff.reports.document import Drawing, capitalized
 from bakeoff.reports.pages.findings_in_words import (
+    Lead,
     along_the_axis,
     best_in_words,
+    lead_in_words,
     other_findings,
     sides_in_words,
 )
@@ -48,7 +50,7 @@ class Answer:
     Attributes:
         sentence: The answer to the question of the title.
         besides: The other parts of the answer, in exploratory sentences, below the figures.
-        finding: The numbers behind the verdict in whole sentences, or empty.
+        finding: The claim, if `sentence` does not state it, and what the verdict rests on.
         badge: The outcome in words; empty without a claim.
         outcome: The outcome as a CSS class, which sets the colour.
         drawings: The figures, see `bakeoff.reports.pages.opening`. The picture that
@@ -81,12 +83,12 @@ def answer(
     series = found.series if found else primary(measured, about.tasks[0])
     sides = (found.claim.a, found.claim.b) if found else ()
     top = opening(about, measured, series, sides, growths) if series else Opening()
-    law = law_in_words(about, measured, series.task) if series and about.held_out else ""
     is_of_score = not (found and found.claim.counted_by)  # a speedup is that of a whole curve
-    elsewhere = (
-        along_the_axis(about, measured, series, sides, top) if series and is_of_score else ""
-    )
-    besides = tuple(_others(about, measured, series, sides, top))
+    lead = Lead()
+    if series and found and is_of_score:
+        lead = lead_in_words(about, measured, series, sides, top)
+    law = law_in_words(about, measured, series.task) if series and about.held_out else ""
+    besides = tuple(_others(about, measured, series, sides, top, lead))
     drawings = tuple(filter(None, (opening_picture(about), *top.drawings)))
     if judged is None or found is None:
         best, why = best_in_words(about, series), why_no_verdict(about)
@@ -96,18 +98,31 @@ def answer(
             finding=why if best else "",
             drawings=drawings,
         )
-    numbers = sides_in_words(about, found, judged)
-    first = answer_in_words(judged)
-    if numbers:
-        first = f"{first.removesuffix('.')}: {'; '.join(filter(None, (numbers, elsewhere)))}."
+    claimed, means, difference = answer_in_words(judged), *sides_in_words(about, found, judged)
+    direct = (law,) if law else lead.sentences
+    if not direct:
+        is_along = series is not None and is_of_score
+        elsewhere = along_the_axis(about, measured, series, sides, top) if is_along else ""
+        direct = (_with(claimed, ", ".join(filter(None, (means, difference))), elsewhere),)
+        direct, claimed = (*direct, *lead.after), ""
+    elif lead.has_means:
+        claimed = _with(claimed, difference)
+    elif not lead.has_gap:
+        claimed = _with(claimed, ", ".join(filter(None, (means, difference))))
     return Answer(
-        sentence=" ".join(filter(None, (first, law))),
+        sentence=" ".join(direct),
         besides=besides,
-        finding=" ".join(filter(None, (f"Measured: {judged.finding}.", judged.remark))),
+        finding=" ".join(filter(None, (claimed, judged.basis))),
         badge=judged.kind,
         outcome=str(judged.outcome),
         drawings=drawings,
     )
+
+
+def _with(sentence: str, *clauses: str) -> str:
+    """Return the sentence with the clauses that are not empty after a colon."""
+    said = "; ".join(filter(None, clauses))
+    return f"{sentence.removesuffix('.')}: {said}." if said else sentence
 
 
 def _others(
@@ -116,9 +131,10 @@ def _others(
     series: Series | None,
     sides: Sequence[str],
     top: Opening,
+    lead: Lead,
 ) -> Iterator[str]:
     if series is not None and about.scale != SMOKE:
-        yield from other_findings(about, measured, series, sides, top)
+        yield from other_findings(about, measured, series, sides, top, lead)
 
 
 def answer_in_words(judged: Verdict) -> str:

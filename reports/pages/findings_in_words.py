@@ -8,179 +8,87 @@ tasks, crossovers, and models that do not beat a floor. All but the first are ex
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from bakeoff.reports.analysis.claim_data import Evidence, what_is_needed
 from bakeoff.reports.analysis.cost import STATE, variant_costs
 from bakeoff.reports.analysis.crossover import Crossover, CrossoverKind, crossover
 from bakeoff.reports.analysis.gate import beats_floor, best_floor
 from bakeoff.reports.analysis.speedup import BUDGET, speedup_in_words
-from bakeoff.reports.analysis.time_comparison import log_ratios
 from bakeoff.reports.analysis.verdict import Verdict
 from bakeoff.reports.document import capitalized, listed, readable
+from bakeoff.reports.pages.gaps import (
+    Gap,
+    best_of,
+    ends_of,
+    gap,
+    metric_in_words,
+    notation_of,
+    written_means,
+)
 from bakeoff.reports.pages.opening import MULTIPLE, TASK, Opening
 from bakeoff.reports.plots.tradeoff import pareto_front
-from bakeoff.reports.results.axis_values import all_values_of, belongs
+from bakeoff.reports.results.axis_values import all_values_of, as_text, belongs, number
 from bakeoff.reports.results.length_sweep import Growth
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.results.spoken_names import (
     amount_in_words,
     axis_in_words,
+    proper_name,
     spoken_name,
     spoken_pair,
     value_in_words,
 )
+from bakeoff.reports.results.variant_labels import what_baseline_is
 from bakeoff.reports.sections.axis_series import AxisSeries, place_name, readable_place
 from bakeoff.reports.stats.intervals import (
-    Estimate,
     Notation,
     as_quantity,
-    as_times,
     for_estimates,
     for_quantities,
-    for_scores,
     mean_interval,
-    paired_differences,
 )
 from bakeoff.reports.tables.comparison import primary
 from bakeoff.suite.schema import MIXER_ALONE, About
 
-_MOST_NAMED = 4  # variants or places in one list
+_MOST_NAMED = 8  # variants or places in one list
 _MOST_LINES = 8
+_FEW = 4
 _MOST_PLACES = 3
 _OF_AMOUNT = frozenset({"num_training_examples", "steps"})  # more of them is expected to help
-_UNITS_NAMED = frozenset({"s", "B", "bytes", "bit", "FLOP"})
 
 
-@dataclass(frozen=True)
-class Gap:
-    """How much better one variant is than another, paired by seed.
+def sides_in_words(about: About, found: Evidence, judged: Verdict) -> tuple[str, str]:
+    """Return two clauses: the means of a claim's sides, and their difference.
 
-    Attributes:
-        advantage: The advantage, positive if the first is better; the logarithm of a ratio for
-            times and rates.
-        notation: The notation of the advantage.
-        is_ratio: Whether it is the logarithm of a ratio.
-        resolution: The size below which a ratio of times is not told apart from 1.
-    """
-
-    advantage: Estimate
-    notation: Notation
-    is_ratio: bool = False
-    resolution: float = 0.0
-
-    @property
-    def is_seen(self) -> bool:
-        """True if the interval excludes zero and the machine resolves the difference."""
-        point = self.advantage.point
-        return self.advantage.excludes_zero and abs(point or 0.0) > self.resolution
-
-    @property
-    def is_better(self) -> bool:
-        """True if the first is better beyond doubt."""
-        return self.is_seen and (self.advantage.point or 0.0) > 0
-
-    @property
-    def size(self) -> str:
-        """The size with its interval, without a sign: ``0.031 (0.010 to 0.051)``."""
-        one = self.advantage
-        if one.point is None:
-            return ""
-        if self.is_ratio:
-            text = f"{as_times(one.point)} times as fast"
-            ends = [as_times(end) for end in _ends(one)]
-        else:
-            text = self.notation.with_unit(self.notation.write(abs(one.point)))
-            ends = [self.notation.write(end) for end in sorted(map(abs, _ends(one)))]
-        return f"{text} ({ends[0]} to {ends[1]})" if ends else text
-
-    @property
-    def text(self) -> str:
-        """The whole comparison: ``0.031 better (0.010 to 0.051)``, or that nothing was seen."""
-        one, write = self.advantage, self.notation.write_signed
-        if one.point is None:
-            return "not compared"
-        if one.point == 0 and not one.half_width and one.n > 1:
-            return "the same with every seed"
-        if self.is_seen and self.is_ratio:
-            return self.size
-        if self.is_seen:
-            word = "better" if self.is_better else "worse"
-            number, _, interval = self.size.partition(" (")
-            return f"{number} {word} ({interval}"
-        if self.is_ratio:
-            return f"not told apart ({self.size})"
-        ends = " to ".join(map(write, _ends(one)))
-        return f"not told apart (difference {', '.join(filter(None, (write(one.point), ends)))})"
-
-
-def _ends(estimate: Estimate) -> list[float]:
-    """Return both ends of an interval, or an empty list if there is none."""
-    known = (estimate.low, estimate.high)
-    return [end for end in known if end is not None] if None not in known else []
-
-
-def gap(series: Series, a: str, b: str) -> Gap:
-    """Return how much better variant `a` is than `b`."""
-    mine, theirs = series.values(a), series.values(b)
-    sign = -1.0 if series.better == "lower" else 1.0
-    is_positive = all(value > 0 for value in (*mine.values(), *theirs.values()))
-    if series.is_timed and is_positive:
-        pair = (theirs, mine) if series.better == "lower" else (mine, theirs)
-        advantage = mean_interval(tuple(log_ratios(*pair).values()))
-        return Gap(advantage, Notation(), is_ratio=True, resolution=series.resolution)
-    differences = tuple(sign * x for x in paired_differences(mine, theirs))
-    advantage = series.mean_difference(differences)
-    return Gap(advantage, _notation(series, advantage))
-
-
-def _notation(series: Series, advantage: Estimate) -> Notation:
-    """Return the notation of a difference; the name of the metric stands for units such as BLEU."""
-    found = _with_unit(series, advantage)
-    if series.unit == "log10":
-        return replace(found, unit="orders of magnitude")
-    return found if series.unit in _UNITS_NAMED else replace(found, unit="")
-
-
-def _with_unit(series: Series, advantage: Estimate) -> Notation:
-    sizes = [abs(x) for x in (advantage.point, advantage.low, advantage.high) if x is not None]
-    if series.is_bound_to_environment or series.unit == "B":
-        return for_quantities(series.unit, sizes)
-    width = advantage.half_width
-    return for_scores(series.unit, [] if width is None else [width], sizes)
-
-
-def sides_in_words(about: About, found: Evidence, judged: Verdict) -> str:
-    """Return the means of a claim's sides and their difference as a clause; empty without numbers.
-
-    The difference is shown whatever the outcome, unless the measurements are invalid or a seed
-    diverged.
+    A clause without numbers is empty. The difference is shown whatever the outcome, unless the
+    measurements are invalid or a seed diverged.
     """
     series, claim = found.series, found.claim
     if series is None or found.why_invalid:
-        return ""
+        return "", ""
     if claim.counted_by:
-        return _need_in_words(about, found)
+        return _need_in_words(about, found), ""
     advantage = judged.advantage
     if advantage.point is None:
         advantage = mean_interval(found.differences)
         if not found.is_ratio:
             advantage = series.mean_difference(found.differences)
     resolution = series.resolution if found.is_unresolved else 0.0
-    notation = Notation() if found.is_ratio else _notation(series, advantage)
-    means = _means(series, (claim.a, claim.b), notation)
+    notation = Notation() if found.is_ratio else notation_of(series, advantage)
+    means = written_means(series, (claim.a, claim.b), notation)
     if len(means) < 2:
-        return ""
+        return "", ""
     a, b = spoken_pair(about, claim.a, claim.b)
     said = f"{metric_in_words(series)} is {means[claim.a]} ({a}) against {means[claim.b]} ({b})"
     if found.diverged or not found.differences:
-        return said
+        return said, ""
     if not any(found.differences) and not found.is_ratio:
-        return f"{said}, the same with every seed"
+        return said, "the same with every seed"
     shown = Gap(advantage, notation, is_ratio=found.is_ratio, resolution=resolution)
-    return f"{said}, {shown.text}"
+    return said, shown.text
 
 
 def _need_in_words(about: About, found: Evidence) -> str:
@@ -197,37 +105,21 @@ def _need_in_words(about: About, found: Evidence) -> str:
     return what_is_needed(found, a, b) + (f" ({interval})" if interval and is_inside else "")
 
 
-def metric_in_words(series: Series) -> str:
-    """Return the name of a metric, without the word for its logarithm."""
-    return readable(series.metric.replace("_log10", ", log10"))
+@dataclass(frozen=True, kw_only=True)
+class Lead:
+    """The sentences that answer the question of a title directly.
 
-
-def _means(
-    series: Series, variants: Sequence[str], notation: Notation | None = None
-) -> dict[str, str]:
-    """Return the mean of each variant as text, for those that have a number.
-
-    Args:
-        series: The metric.
-        variants: The variants.
-        notation: The notation of scores; by default the digits depend on their intervals.
+    Attributes:
+        sentences: The sentences; empty if the claim answers the question by itself.
+        has_means: Whether they state the means of both sides of the claim.
+        has_gap: Whether they state the difference of both sides of the claim.
+        after: Sentences that answer the rest of the question, after the claim.
     """
-    every = {v: series.mean(v) for v in variants}
-    known = {v: one for v, one in every.items() if one.point is not None}
-    points = [one.point for one in known.values() if one.point is not None]
-    if series.is_bound_to_environment or series.unit in ("B", "bytes"):
-        return {v: _as_amount(series.unit, one.point or 0.0) for v, one in known.items()}
-    written = notation or (for_estimates(series.unit, known.values()) if points else Notation())
-    return {v: written.write(one.point) for v, one in known.items() if one.point is not None}
 
-
-def _as_amount(unit: str, value: float) -> str:
-    """Return a quantity with three digits: ``2.26 ms``, ``26,400``."""
-    notation = for_quantities(unit, [value])
-    scaled = value / notation.factor
-    digits = 0 if not scaled else max(0, 2 - math.floor(math.log10(abs(scaled))))
-    text = f"{float(f'{scaled:.3g}'):,.{digits}f}"
-    return text if unit.endswith("/s") else notation.with_unit(text)
+    sentences: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    has_means: bool = False
+    has_gap: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,6 +129,7 @@ class _FindingsCase:
     series: Series
     sides: Sequence[str]
     top: Opening
+    lead: Lead = Lead()
 
 
 def along_the_axis(
@@ -256,9 +149,14 @@ def along_the_axis(
 
 
 def other_findings(
-    about: About, measured: Sequence[Series], series: Series, sides: Sequence[str], top: Opening
+    about: About,
+    measured: Sequence[Series],
+    series: Series,
+    sides: Sequence[str],
+    top: Opening,
+    lead: Lead,
 ) -> Iterator[str]:
-    """Yield the sentences after the first one.
+    """Yield the sentences after the first paragraph.
 
     Args:
         about: The sweep.
@@ -266,10 +164,191 @@ def other_findings(
         series: The series that the page is judged by.
         sides: The sides of the claim, if there is one.
         top: The figures at the top of the page.
+        lead: The sentences of the first paragraph, which are not repeated.
+    """
+    case = _FindingsCase(
+        about=about, measured=measured, series=series, sides=sides, top=top, lead=lead
+    )
+    for rule in _RULES:
+        yield from (each for each in rule(case) if each not in (*lead.sentences, *lead.after))
+
+
+def lead_in_words(
+    about: About, measured: Sequence[Series], series: Series, sides: Sequence[str], top: Opening
+) -> Lead:
+    """Return the sentences that answer the title, where it asks for more than the claim says.
+
+    Which sentences these are depends on the figure at the top: a ranking of what is compared along
+    one axis, changes of the baseline for several, the best place along a number.
+
+    Args:
+        about: The sweep.
+        measured: All series without controls, floors beside the scores.
+        series: The series that the page is judged by.
+        sides: The sides of the claim.
+        top: The figures at the top of the page.
     """
     case = _FindingsCase(about=about, measured=measured, series=series, sides=sides, top=top)
-    for rule in _RULES:
-        yield from rule(case)
+    found = (rule(case) for rule in _LEADS)
+    return next((each for each in found if each.sentences), Lead(after=tuple(_memory(case))))
+
+
+def _lead_of_times(case: _FindingsCase) -> Lead:
+    """Return what each mixer takes at the claim's length, and from which length it is faster."""
+    if case.series.task != MIXER_ALONE:
+        return Lead()
+    ranked = _ranking(case.about, case.series)
+    return Lead(sentences=(ranked, *_crossings(case)), has_means=True)
+
+
+def _lead_of_sizes(case: _FindingsCase) -> Lead:
+    return Lead(sentences=(*_sizes(case),), has_means=True)
+
+
+def _lead_of_numbers(case: _FindingsCase) -> Lead:
+    """Return the best place of each line along a number, or what a second place changes."""
+    along, at = case.top.along, case.top.at
+    if along is None or not at or not along.is_of_groups or along.has_kinds:
+        return Lead()
+    if along.axis in (MULTIPLE, *_OF_AMOUNT):
+        return Lead()
+    names = {name for there in at.values() for name in there}
+    if len(along.places) > 2:
+        said = (*_lines(case), *_besides_lines(case))
+        return Lead(sentences=said, has_means=len(names) == 1)
+    if len(names) < 3:
+        return Lead()
+    place = next((p for p, there in at.items() if _holds(there, case.sides)), along.places[-1])
+    named = {variant: name for name, (_, variant) in at[place].items()}
+    ranked = _ranking(case.about, case.series, named, where=_at(along, place))
+    return Lead(sentences=(ranked, *_lines(case)), has_means=True)
+
+
+def _holds(there: Mapping[str, tuple[Series, str]], sides: Sequence[str]) -> bool:
+    return {*sides} <= {variant for _, variant in there.values()}
+
+
+def _lead_of_places(case: _FindingsCase) -> Lead:
+    """Return rankings along a coordinate, if the title asks which of the variants is best."""
+    along, at, series = case.top.along, case.top.at, case.series
+    if along is None or not at or along.is_of_groups or along.is_aimed_at:
+        return Lead()
+    if along.has_kinds and len(at) > 2:
+        return Lead(sentences=(_ranking(case.about, series), *_parts(case)), has_means=True)
+    if along.has_kinds or not _ASKS_WHICH.search(case.about.question):
+        return Lead()
+    first = next(iter(next(iter(at.values())).values()))[0]
+    before = series.metric.replace("trained_", "initial_", 1)
+    others = [
+        one
+        for one in case.measured
+        if (one.task, one.metric, one.at) == (series.task, before, series.at)
+    ]
+    every = [series, *others] if before != series.metric else [first, series]
+    return Lead(sentences=tuple(_ranking(case.about, one) for one in every), has_means=True)
+
+
+def _lead_of_tasks(case: _FindingsCase) -> Lead:
+    """Return how variants do on each task, and what they save."""
+    about, along, scores = case.about, case.top.along, _learnt(case)
+    if along is None or along.axis != TASK or len(about.variants) < 3:
+        return Lead()
+    if len(scores) == 1:
+        said = (*_against_baseline(case, scores[0], ()),)
+        return Lead(sentences=(*said, *_crossings(case)), has_gap=_states(case, said))
+    ranked = [case.series] if len(scores) > 2 else scores
+    said = (*(_ranking(about, one) for one in ranked), *(_tasks(case) if len(scores) > 2 else ()))
+    return Lead(sentences=(*said, *_crossings(case)), has_means=True)
+
+
+def _lead_of_changes(case: _FindingsCase) -> Lead:
+    """Return a ranking if one axis varies, or else each change of the baseline."""
+    about, along, series = case.about, case.top.along, case.series
+    met = [v for v in about.variants if belongs(about, v, series.task) and series.values(v)]
+    is_drawn = along is not None and not (along.has_kinds and along.is_of_groups)
+    if is_drawn or len(met) < 3 or series.better == "none" or about.baseline not in met:
+        return Lead()
+    lines = {_line_of(case.top.at or {}, side) for side in case.sides}
+    if len(lines) == 1 and None not in lines:  # the figure shows one change, for several models
+        return Lead()
+    values = [all_values_of(about, variant) for variant in met]
+    varied = [name for name in about.axes if len({as_text(v.get(name, "")) for v in values}) > 1]
+    if len(varied) > 1:
+        said = (*_against_baseline(case, series, ()),)
+        return Lead(sentences=said, has_gap=_states(case, said))
+    if _ASKS_WHETHER.match(about.question) and not _ASKS_WHICH.search(about.question):
+        return Lead()
+    return Lead(sentences=(_ranking(about, series),), has_means=True)
+
+
+def _states(case: _FindingsCase, said: Sequence[str]) -> bool:
+    """Return True if sentences on changes of the baseline state the difference of the claim."""
+    others = [side for side in case.sides if side != case.about.baseline]
+    if len(others) != 1:
+        return False
+    one = gap(case.series, others[0], case.about.baseline)
+    text = one.size if one.is_seen else one.text.removeprefix("not told apart ")
+    return any(text in sentence for sentence in said)
+
+
+_ASKS_WHICH = re.compile(r"\b(which|who|in each)\b", re.IGNORECASE)
+_ASKS_WHETHER = re.compile(r"(do|does|is|are|should|can)\b", re.IGNORECASE)
+_LEADS = (
+    _lead_of_times,
+    _lead_of_sizes,
+    _lead_of_numbers,
+    _lead_of_places,
+    _lead_of_tasks,
+    _lead_of_changes,
+)
+
+
+def _ranking(
+    about: About,
+    series: Series,
+    names: Mapping[str, str] | None = None,
+    *,
+    where: str = "",
+) -> str:
+    """Return the means of all variants, the best first, and what the first is told apart from.
+
+    Args:
+        about: The sweep.
+        series: The metric.
+        names: Variant -> its name; by default all variants of the task, as `spoken_name` says.
+        where: The place, as ``at width 64``; by default that of the series.
+    """
+    named = names or {
+        v: spoken_name(about, v) for v in about.variants if belongs(about, v, series.task)
+    }
+    means = {v: text for v in named for text in written_means(series, [v]).values()}
+    points = {v: series.mean(v).point or 0.0 for v in means}
+    ordered = sorted(points, key=lambda v: points[v], reverse=series.better == "higher")
+    listing = [f"{means[v]} ({named[v]})" for v in ordered[:_MOST_LINES]]
+    more = len(ordered) - len(listing)
+    found = best_of(series, ordered)
+    told = ""
+    if found is not None:
+        alike = [named[v] for v in found[1]]
+        if not alike:
+            told = "; the first is better than every other"
+        elif len(alike) == len(ordered) - 1:
+            told = "; the first is not told apart from any other"
+        else:
+            told = f"; the first is not told apart from {_some(alike)}"
+    if not where and series.task != MIXER_ALONE and len(about.tasks) > 1:
+        where = f"on {readable(series.task)}"
+    if not where and series.at:
+        name, _, place = series.at.partition("=")
+        where = f"at {readable(name)} {_place_of(place)}"
+    metric = capitalized(metric_in_words(series))
+    rest = f" and {more} more" if more > 0 else ""
+    return f"{metric}{where and f' {where}'} is {', '.join(listing)}{rest}{told}."
+
+
+def _place_of(text: str) -> str:
+    place = number(text)
+    return text if place is None else readable_place(place)
 
 
 def _elsewhere(case: _FindingsCase) -> Iterator[str]:
@@ -297,6 +376,10 @@ def _elsewhere(case: _FindingsCase) -> Iterator[str]:
     for place, one in shown.items():
         yield f"{rivals}{_at(along, place)}: {one.text}"
         rivals = ""
+    claimed = gap(case.series, *case.sides)
+    is_whole = not along.has_kinds and len(gaps) == len(at) - 1 > 0
+    if is_whole and all(one.is_better for one in (claimed, *gaps.values())):
+        yield f"better at every {_number_of(along.axis)} that was measured"
 
 
 def _same_change(case: _FindingsCase, own: str) -> Iterator[str]:
@@ -320,7 +403,7 @@ def _best_on(
     """Yield the best place of the line that both sides of the claim are on."""
     there = {place: points[line] for place, points in at.items() if line in points}
     series = next(iter(there.values()))[0]
-    found = _best_of(series, [variant for _, variant in there.values()])
+    found = best_of(series, [variant for _, variant in there.values()])
     if found is None or along.has_kinds or len(there) < 3:
         return
     best, alike = found
@@ -380,6 +463,18 @@ def _at(along: AxisSeries, place: float) -> str:
     return f"at {amount_in_words(along.axis, place)}"
 
 
+def _claim_elsewhere(case: _FindingsCase) -> Iterator[str]:
+    """Yield the comparison of the claim at other places, if the first paragraph does not."""
+    along = case.top.along
+    if not case.lead.sentences or along is None or along.is_aimed_at:
+        return
+    a, b = (_line_of(case.top.at or {}, side) for side in case.sides)
+    if a != b and (said := [*_elsewhere(case)]):
+        first, second = spoken_pair(case.about, *case.sides)
+        is_named = not said[0].startswith(("at ", "for "))
+        yield f"{capitalized('' if is_named else f'{first} against {second} ')}{'; '.join(said)}."
+
+
 def _before(case: _FindingsCase) -> Iterator[str]:
     """Yield the claim's comparison before training, if its metric is that of a trained model."""
     series = case.series
@@ -416,15 +511,22 @@ def _lines(case: _FindingsCase) -> Iterator[str]:
     if len(lines) == 1:
         (points,) = lines.values()
         series = next(iter(points.values()))[0]
-        means = _means(series, [variant for _, variant in points.values()])
+        means = written_means(series, [variant for _, variant in points.values()])
         values = ", ".join(
             f"{means[variant]} at {place_name(along, place)}"
             for place, (_, variant) in points.items()
             if variant in means
         )
-        yield f"By {axis_in_words(along.axis)}, {readable(along.metric)} is {values}."
+        told = _best_place(along, "", points)
+        yield f"By {axis_in_words(along.axis)}, {metric_in_words(series)} is {values}; {told}."
     elif best:
-        yield f"Best {axis_in_words(along.axis)}: {'; '.join(best)}."
+        what = _number_of(along.axis)
+        yield f"By {readable(along.metric)}, the best {what} is {'; '.join(best)}."
+
+
+def _number_of(axis: str) -> str:
+    said = axis_in_words(axis)
+    return f"number of {said}" if said.endswith("s") else said
 
 
 def _asked_and_got(
@@ -434,14 +536,14 @@ def _asked_and_got(
     name = _line_of(at, side) or ""
     asked = [place for place, there in at.items() if name in there]
     asked = [asked[0], asked[-1]] if is_short and len(asked) > 2 else asked
-    got = [_means(at[place][name][0], [side])[side] for place in asked]
+    got = [written_means(at[place][name][0], [side])[side] for place in asked]
     return f"asked for {listed([f'{x:g}' for x in asked])}, {name} got {listed(got)}"
 
 
 def _best_place(along: AxisSeries, name: str, points: Mapping[float, tuple[Series, str]]) -> str:
     series = next(iter(points.values()))[0]
     variants = {place: variant for place, (_, variant) in points.items()}
-    found = _best_of(series, list(variants.values()))
+    found = best_of(series, list(variants.values()))
     if found is None:
         return f"{name}: no result".removeprefix(": ")
     best, alike = found
@@ -449,9 +551,10 @@ def _best_place(along: AxisSeries, name: str, points: Mapping[float, tuple[Serie
     if len(alike) == len(variants) - 1:
         told = "no value is told apart from the best mean"
         return f"for {name} {told}" if name else told
+    mean = written_means(series, [best])[best]
     text = where[best] if name else f"the best is {where[best]}"
     same = f", not told apart from {listed([where[v] for v in alike])}" if alike else ""
-    return f"{text} for {name}{same}" if name else f"{text}{same}"
+    return f"{text} for {name} ({mean}{same})" if name else f"{text}{same}"
 
 
 def _changes_of_lines(
@@ -513,11 +616,15 @@ def _changes(case: _FindingsCase) -> Iterator[str]:
         return
     if along is not None and along.axis == TASK and len(_learnt(case)) > 2:
         return
-    stated = set(case.sides) if about.baseline in case.sides else set()
+    is_stated = about.baseline in case.sides and not case.lead.has_gap
+    stated = set(case.sides) if is_stated else set()
     yield from _against_baseline(case, series, stated)
 
 
-def _against_baseline(case: _FindingsCase, series: Series, stated: set[str]) -> Iterator[str]:
+def _against_baseline(
+    case: _FindingsCase, series: Series, stated: Collection[str]
+) -> Iterator[str]:
+    """Yield how the variants differ from the baseline, except those stated already."""
     about = case.about
     others = [
         v
@@ -534,19 +641,36 @@ def _against_baseline(case: _FindingsCase, series: Series, stated: set[str]) -> 
         f"{names[v]} by {one.size}" for v, one in gaps.items() if one.is_seen and not one.is_better
     ]
     alike = [names[v] for v, one in gaps.items() if not one.is_seen]
+    if len(alike) < _FEW:  # their differences fit, too
+        alike = [
+            f"{names[v]} {one.text.removeprefix('not told apart ')}"
+            for v, one in gaps.items()
+            if not one.is_seen
+        ]
     parts = [
         f"better: {_some(better)}" if better else "",
         f"worse: {_some(worse)}" if worse else "",
         f"not told apart: {_some(alike)}" if alike else "",
     ]
-    at = f" at {series.at.replace('=', ' ')}" if series.at else ""
-    yield f"Compared with {_baseline(about)}{at}, {'; '.join(filter(None, parts))}."
+    name, _, place = series.at.partition("=")
+    along = case.top.along
+    is_drawn = along is not None and along.axis == name and number(place) is not None
+    there = _at(along, float(place)) if along and is_drawn else f"at {name} {_place_of(place)}"
+    at = f" {there}" if series.at else ""
+    mean = written_means(series, [about.baseline])[about.baseline]
+    metric = capitalized(metric_in_words(series))
+    yield f"{metric}{at} is {mean} with {_baseline(about)}; {'; '.join(filter(None, parts))}."
 
 
 def _baseline(about: About) -> str:
     """Return the baseline with what it is: ``the baseline (attention)``."""
     name = spoken_name(about, about.baseline)
-    return name if name.startswith("the baseline") else f"the baseline ({name})"
+    if "baseline" in about.words:
+        return name
+    whole = what_baseline_is(about).partition(",")[0]
+    if name != f"the {about.baseline}":
+        return f"the baseline ({name})"
+    return f"the baseline ({proper_name(whole)})" if whole else name
 
 
 def _some(names: Sequence[str]) -> str:
@@ -566,13 +690,14 @@ def _parts(case: _FindingsCase) -> Iterator[str]:
     for place, there in at.items():
         series = next(iter(there.values()))[0]
         names = {variant: name for name, (_, variant) in there.items()}
-        found = _best_of(series, list(names))
+        found = best_of(series, list(names))
         if found is not None:
             best, alike = found
-            ahead = names[best] if not alike else "none alone"
-            leaders.setdefault(ahead, []).append(along.title_of(place))
-    said = [f"{name} on {listed(places)}" for name, places in leaders.items()]
-    yield f"Best, told apart from all others: {'; '.join(said)}."
+            leaders.setdefault("" if alike else names[best], []).append(along.title_of(place))
+    said = [f"the best on {listed(places)} is {name}" for name, places in leaders.items() if name]
+    if none := leaders.get(""):
+        said.append(f"on {listed(none)} no variant is told apart from all others")
+    yield f"{capitalized('; '.join(said))}."
 
 
 def _tasks(case: _FindingsCase) -> Iterator[str]:
@@ -685,10 +810,9 @@ def _floors(case: _FindingsCase) -> Iterator[str]:
             continue
         few = len(below) <= _MOST_NAMED
         names = _some(below) if few else f"{len(below)} of {len(met)} variants"
-        verb = "is" if len(below) == 1 else "are"
         yield (
-            f"On {readable(score.task)}, {names} {verb} not shown to be better than a predictor "
-            f"without an architecture ({said})."
+            f"On {readable(score.task)}, a predictor without an architecture ({said}) is not shown "
+            f"to be worse than {names}."
         )
     if none:
         yield (
@@ -708,13 +832,23 @@ def _sizes(case: _FindingsCase) -> Iterator[str]:
     places = {
         v: (amount, point) for v, amount in amounts.items() if (point := means.get(v)) is not None
     }
-    written = _means(series, list(places))
-    parts = [
-        f"{written[v]} with {as_quantity('B', places[v][0])} ({spoken_name(about, v)})"
-        for v in pareto_front(places, series)
-    ]
-    what = metric_in_words(series)
-    yield f"Best {what} for the size of the state, by the means: {', '.join(parts)}."
+    found = best_of(series, list(places))
+    if found is None:
+        return
+    best, alike = found
+    written = {v: written_means(series, [v])[v] for v in places}
+    ordered = sorted(places, key=lambda v: (places[v][0], places[v][1]))
+    shown = ordered if len(ordered) <= _MOST_LINES else pareto_front(places, series)
+    named = {v: f"{spoken_name(about, v)}, {as_quantity('B', places[v][0])}" for v in places}
+    parts = [f"{written[v]} ({named[v]})" for v in shown]
+    metric = metric_in_words(series)
+    least = min((best, *alike), key=lambda v: places[v][0])
+    name, _, size = named[least].rpartition(", ")
+    yield (
+        f"The smallest state whose {metric} is not told apart from the best has {size} ({name})"
+        if least != best
+        else f"The best {metric} needs a state of {size} ({name})"
+    ) + f"; {metric} is {', '.join(parts)}."
 
 
 def _memory(case: _FindingsCase) -> Iterator[str]:
@@ -726,7 +860,7 @@ def _memory(case: _FindingsCase) -> Iterator[str]:
         if (one.task, one.probe, one.unit) == (case.series.task, case.series.probe, "B"):
             name = [*next(iter(at.values()))][-1]
             there = {p: some[name][1] for p, some in at.items() if name in some}
-            means = _means(one, list(there.values()))
+            means = written_means(one, list(there.values()))
             values = [
                 f"{means[v]} at {axis_in_words(along.axis)} {readable_place(p)}"
                 for p, v in there.items()
@@ -736,6 +870,7 @@ def _memory(case: _FindingsCase) -> Iterator[str]:
 
 
 _RULES = (
+    _claim_elsewhere,
     _before,
     _lines,
     _besides_lines,
@@ -749,16 +884,6 @@ _RULES = (
 )
 
 
-def _best_of(series: Series, variants: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Return the variant with the best mean, and those that are not told apart from it."""
-    points = {v: one for v in variants if (one := series.mean(v).point) is not None}
-    if not points or series.better == "none":
-        return None
-    choose = max if series.better == "higher" else min
-    best = choose(points, key=lambda variant: points[variant])
-    return best, [v for v in points if v != best and not gap(series, best, v).is_better]
-
-
 def best_in_words(about: About, series: Series | None) -> str:
     """Return a sentence on the best variant; empty if there is no score, or models are untrained.
 
@@ -768,7 +893,7 @@ def best_in_words(about: About, series: Series | None) -> str:
     if series is None or series.better == "none" or about.scale == "smoke":
         return ""
     met = [v for v in about.variants if belongs(about, v, series.task)]
-    found = _best_of(series, met)
+    found = best_of(series, met)
     if found is None:
         return ""
     best, alike = found
@@ -813,6 +938,6 @@ def _with_intervals(series: Series, variants: Sequence[str]) -> dict[str, str]:
     for variant, one in every.items():
         if one.point is not None:
             text = written.with_unit(written.write(one.point))
-            ends = " to ".join(map(written.write, _ends(one)))
+            ends = " to ".join(map(written.write, ends_of(one)))
             found[variant] = f"{text} ({ends})" if ends else text
     return found

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bakeoff.reports.analysis.editions import date
 from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict, with_q_values
 from bakeoff.reports.document import listed
 from bakeoff.reports.escape import slug
@@ -22,6 +23,7 @@ from bakeoff.reports.pages.summary import (
 from bakeoff.reports.stats.intervals import rounded
 from bakeoff.reports.tables.comparison import primary, whole_coverage
 from bakeoff.reports.view import Sweep
+from bakeoff.suite.schema import Edition
 
 _CHECKS = "A check holds by construction and is not counted among the claims that are tested."
 _EACH = (
@@ -37,6 +39,7 @@ _BARS = (
 )
 _OTHERS = "others"
 _BEYOND = 0.2  # share of the width of an effect's scale
+_DAY = 10  # letters of a date
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +70,7 @@ class OverviewEntry:
     Attributes:
         answer: The answer to its question in a sentence.
         hardware: The devices on which it ran.
+        date: The day on which it was first planned, as ``2026-11-22``; empty if it is unknown.
         verdict: The verdict on its claim, with its q-value, or None without a claim.
         published: The published figure and its source.
         stated: A sentence on whether the claim was registered before its results.
@@ -79,6 +83,7 @@ class OverviewEntry:
     answer: str
     scale: str
     hardware: str
+    date: str
     measured: str
     verdict: Verdict | None
     published: str
@@ -181,12 +186,17 @@ def _entry(sweep: Sweep, verdict: Verdict | None) -> OverviewEntry:
         answer=answer_in_words(verdict) if verdict else best or why_no_verdict(about),
         scale=about.scale,
         hardware=listed(list(devices)),
+        date=next((date(each)[:_DAY] for each in about.editions if _is_dated(each)), ""),
         measured=coverage_in_words(whole_coverage(about, measured), sweep.num_trials),
         verdict=verdict,
         published=published_in_words(about),
         stated=stated_in_words(about, verdict),
         bar=_bar(verdict, about.claim.by) if verdict and about.claim else None,
     )
+
+
+def _is_dated(edition: Edition) -> bool:
+    return edition.is_shown and bool(edition.started_seconds)
 
 
 def _bar(verdict: Verdict, by: float) -> EffectBar | None:

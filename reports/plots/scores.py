@@ -77,6 +77,7 @@ def score_figure(
     series: Series,
     variants: Sequence[str] | None = None,
     compared: Sequence[str] = (),
+    names: Mapping[str, str] | None = None,
 ) -> Drawing | None:
     """Draw every seed of each variant as a dot, and the mean as a diamond with its 95 % interval.
 
@@ -85,6 +86,7 @@ def score_figure(
         series: A score, or another quantity that a claim is about.
         variants: The variants to show, from the top; by default all that take part in the task.
         compared: The variants to highlight, such as the two sides of a claim; none by default.
+        names: Variant -> its name in the figure; by default its label.
 
     Returns:
         The figure, or None if there is no number or there are too many variants to show.
@@ -99,8 +101,9 @@ def score_figure(
     where = "mixers alone" if series.task == MIXER_ALONE else readable(series.task)
     at = f", at {series.at.replace('=', ' ')}" if series.at else ""
     title = f"{capitalized(readable(series.metric))} on {where}{at}"
-    names = [label(shown_name(about, variant), width=_NAME_WIDTH) for variant in variants]
-    rooms = [max(1.0, _LINE_ROOM * (1 + text.count("\n"))) for text in names]
+    named = names or {variant: shown_name(about, variant) for variant in variants}
+    rows = [label(named[variant], width=_NAME_WIDTH) for variant in variants]
+    rooms = [max(1.0, _LINE_ROOM * (1 + text.count("\n"))) for text in rows]
     places = [sum(rooms[:row]) + (rooms[row] - 1) / 2 for row in range(len(rooms))]
     with drawing_style():
         size = (7.2, 1.1 + _ROW_INCHES * sum(rooms))
@@ -113,7 +116,7 @@ def score_figure(
             colour = GREY if compared and variant not in compared else BLUE
             _draw_scores(axes, row, series, variant, colour=colour)
             _draw_coverage(axes, row, coverage(series.of(variant), num_expected(series, about)))
-        _draw_axes(axes, series, dict(zip(places, names, strict=True)), sum(rooms))
+        _draw_axes(axes, series, dict(zip(places, rows, strict=True)), sum(rooms))
         num_lines = draw_floors(axes, series, floors)
         figure.set_figheight(size[1] + max(0, num_lines - _LINES_WITHIN) * _LINE_POINTS / 72)
         description = _describe(series, (*variants, *floors))

@@ -29,6 +29,7 @@ from bakeoff.reports.plots.style import (
 )
 from bakeoff.reports.results.axis_values import belongs
 from bakeoff.reports.results.series import Series
+from bakeoff.reports.results.spoken_names import drawn_name, proper_name
 from bakeoff.reports.results.variant_labels import shown_name
 from bakeoff.reports.stats.intervals import for_quantities
 from bakeoff.suite.schema import About
@@ -161,7 +162,11 @@ def _scored(
 ) -> list[_Scored]:
     """Return every variant that has both a score and a cost, in the order of the ablation."""
     found = []
-    named = {v: families.get(v) or shown_name(about, v) for v in about.variants}
+    sizes = Counter(families.values())
+    named = {v: shown_name(about, v) for v in about.variants} | {
+        v: proper_name(family) if sizes[family] > 1 else drawn_name(about, v)
+        for v, family in families.items()
+    }
     places = {family: place for place, family in enumerate(dict.fromkeys(named.values()))}
     for variant in about.variants:
         amount, scores = cost.amounts.get(variant, 0.0), tuple(judged.values(variant).values())

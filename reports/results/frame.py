@@ -80,6 +80,7 @@ _LATE_IN_ABOUT = (
     "price",
     "part_titles",
     "opens_with",
+    "words",
     "held_out",
     "axis_values",
     "named_axes",

@@ -23,7 +23,15 @@ from bakeoff.reports.results.reading import (
     reading_of,
     resolution_of,
 )
-from bakeoff.reports.stats.intervals import CONFIDENCE, Estimate, mean_interval, share_interval
+from bakeoff.reports.stats.intervals import (
+    CONFIDENCE,
+    Estimate,
+    Notation,
+    for_quantities,
+    for_scores,
+    mean_interval,
+    share_interval,
+)
 from bakeoff.suite.schema import (
     BASELINE_AGAIN,
     CONTROLS,
@@ -125,6 +133,17 @@ class Series:
     def is_timed(self) -> bool:
         """True if the series holds times, or rates derived from them."""
         return self.unit == "s" or self.unit.endswith("/s")
+
+    def notation(self, advantage: Estimate) -> Notation:
+        """Return the notation of a difference of two variants with its interval."""
+        sizes = [abs(x) for x in (advantage.point, advantage.low, advantage.high) if x is not None]
+        width = advantage.half_width
+        if self.unit.endswith("/s") and width and width >= 10:  # two digits of the interval
+            shown = "a second" if self.unit == "1/s" else self.unit
+            return Notation(unit=shown, decimals=1 - math.floor(math.log10(width)))
+        if self.is_bound_to_environment or self.unit == "B":
+            return for_quantities(self.unit, sizes)
+        return for_scores(self.unit, [] if width is None else [width], sizes)
 
     @cached_property
     def num_seen(self) -> int:

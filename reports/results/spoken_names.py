@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from bakeoff.reports.document import readable
 from bakeoff.reports.results.axis_values import all_values_of, as_text, number, values_of
-from bakeoff.reports.results.variant_labels import what_baseline_is
+from bakeoff.reports.results.variant_labels import shown_name, what_baseline_is
 from bakeoff.suite.schema import About
 from bakeoff.suite.schema.old_labels import Value
 
@@ -25,6 +25,37 @@ _AXES = {
     "zero": "ZeRO",
 }
 _NOTHING = ("none", "None")
+_PROPER = {  # how the literature writes names
+    "adamw": "AdamW",
+    "alibi": "ALiBi",
+    "bigbird": "BigBird",
+    "cnn": "CNN",
+    "conv": "convolution",
+    "deit": "DeiT",
+    "dilated_conv": "dilated convolution",
+    "fnet": "FNet",
+    "gru": "GRU",
+    "hyena": "Hyena",
+    "linear_transformer": "linear Transformer",
+    "linformer": "Linformer",
+    "lstm": "LSTM",
+    "mamba2": "Mamba-2",
+    "performer": "Performer",
+    "rnn": "RNN",
+    "rope": "RoPE",
+    "s4d": "S4D",
+    "separable_conv": "separable convolution",
+    "sgd": "SGD",
+    "shaw": "Shaw",
+    "t5": "T5",
+    "vit": "ViT",
+}
+_PLAIN = "baseline"  # key of `Ablation.words` for the baseline itself
+
+
+def proper_name(text: str) -> str:
+    """Return a mixer, position or other part as the literature writes it, as ``LSTM``."""
+    return _PROPER.get(text, text.replace("_", " "))
 
 
 def axis_in_words(name: str) -> str:
@@ -36,6 +67,8 @@ def axis_in_words(name: str) -> str:
 def value_in_words(about: About, name: str, value: Value) -> str:
     """Return a value on an axis in words: ``8 heads``, ``no decay``, ``without returns``."""
     axis, text = axis_in_words(name), as_text(value)
+    if f"{name}={text}" in about.words:
+        return about.words[f"{name}={text}"]
     if text in ("true", "false"):
         is_set = text == "true"
         if name.startswith("is_"):
@@ -62,12 +95,21 @@ def amount_in_words(name: str, amount: float) -> str:
 def spoken_name(about: About, variant: str) -> str:
     """Return the values that the label of a variant names, in words, or what the baseline is."""
     values = values_of(about, variant) if variant in about.variants else {}
+    if variant == about.baseline and _PLAIN in about.words:
+        return about.words[_PLAIN]
     if not values:
         whole = what_baseline_is(about).partition(",")[0] if variant == about.baseline else ""
         is_varied = not _WHOLE.isdisjoint(about.axes)
-        said = f" ({whole.replace('_', ' ')})" if whole and is_varied else ""
-        return f"the {variant}{said}" if variant == about.baseline else variant
+        if whole and is_varied:
+            return proper_name(whole)
+        return f"the {variant}" if variant == about.baseline else variant
     return ", ".join(value_in_words(about, name, value) for name, value in values.items())
+
+
+def drawn_name(about: About, variant: str) -> str:
+    """Return the name of a variant in a figure, as sentences say it; the baseline is described."""
+    said = spoken_name(about, variant)
+    return shown_name(about, variant) if said == f"the {about.baseline}" else said
 
 
 def spoken_pair(about: About, a: str, b: str) -> tuple[str, str]:
@@ -120,5 +162,5 @@ def _shortened(about: About, name: str) -> Mapping[str, str]:
             or (len(alike) > 1 and not all(knob in other for other in alike))
         ]
         shown = f" ({', '.join(kept).replace('_', ' ')})" if kept else ""
-        said[text] = f"{head.replace('_', ' ')}{shown}"
+        said[text] = f"{proper_name(head)}{shown}"
     return said

@@ -54,6 +54,7 @@ from bakeoff.reports.plots.line_chart import LineChart, PlotAxis, Stroke, draw
 from bakeoff.reports.plots.style import MAX_LINES, axis_title, caption, line_look, marker, with_unit
 from bakeoff.reports.results.axis_values import as_text, number, values_of
 from bakeoff.reports.results.series import Series, num_expected
+from bakeoff.reports.results.spoken_names import proper_name
 from bakeoff.reports.stats.intervals import (
     CONFIDENCE,
     Estimate,
@@ -154,7 +155,7 @@ class LawGroup:
     @property
     def short_name(self) -> str:
         """The name without its axes, such as ``attention``."""
-        return ", ".join(map(as_text, self.others.values())) or self.name
+        return ", ".join(proper_name(as_text(value)) for value in self.others.values()) or self.name
 
     @cached_property
     def _law_or_reason(self) -> FittedLaw | str:

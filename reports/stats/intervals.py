@@ -196,7 +196,8 @@ class Notation:
     Attributes:
         factor: The value of one displayed unit, in the unit of the values.
         unit: The displayed unit: ``ms``, ``MFLOP``; empty for a pure number.
-        decimals: Digits after the point, or None for four significant digits each.
+        decimals: Digits after the point, or None for four significant digits each. If it is
+            negative, so many digits before the point are zeros, as in ``6,300``.
     """
 
     factor: float = 1.0
@@ -208,6 +209,8 @@ class Notation:
         scaled = rounded(value / self.factor)
         if self.decimals is None:
             return _proper(_significant(scaled))
+        if self.decimals < 0:
+            return _proper(f"{round(scaled, self.decimals):,.0f}")
         return _proper(f"{scaled:.{self.decimals}f}")
 
     def write_signed(self, value: float) -> str:

@@ -138,6 +138,7 @@ def bare_json(plan: Plan) -> bytes:
     late = (
         "part_titles",
         "opens_with",
+        "words",
         "held_out",
         "axis_values",
         "named_axes",

@@ -414,6 +414,7 @@ def _about(
         signatures=of_tasks(tasks, lambda task: task.metric.signature),
         part_titles=of_tasks(tasks, lambda task: dict(task.part_titles)),
         opens_with=ablation.opens_with,
+        words=dict(ablation.words),
         held_out=dict(ablation.scaling_law.held_out) if ablation.scaling_law else {},
         axis_values={v.label: _axis_values(baseline, v) for v in variants},
         named_axes={v.label: tuple(v.values) for v in variants},

@@ -390,6 +390,7 @@ class About:
         price: The price of one hour, if the user states one.
         opens_with: The kind of sample shown above the figure of scores, see `bakeoff.Ablation`;
             usually empty.
+        words: Axis and value, as ``score=general`` -> how sentences name them.
         held_out: For a scaling law: axis -> its value in the trainings that the law predicts.
         axis_values: Variant -> axis -> its value, for every axis; a whole model is given by its
             label. Empty in results of versions that did not store it.
@@ -428,6 +429,7 @@ class About:
     costs: tuple[Expense, ...] = ()
     price: Price | None = None
     opens_with: str = ""
+    words: Mapping[str, str] = field(default_factory=dict)
     held_out: Mapping[str, int] = field(default_factory=dict)
     axis_values: Mapping[str, Mapping[str, Knob]] = field(default_factory=dict)
     named_axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

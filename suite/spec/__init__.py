@@ -416,6 +416,8 @@ class Ablation(FrozenSpec):
             the words of a caption attend to, ``drawings`` generated images. The page shows none if
             no model has them. ``by corruption`` draws the score along that axis of the ablation,
             or that coordinate of the task's parts, where the page would choose another figure.
+        words: How pages name values of axes that do not read well, as ``{"score=general": "by
+            content"}``, and the baseline, by the key ``baseline``. They change nothing else.
         scaling_law: Adds larger, held-out variants, and a scaling law on the page that predicts
             them. A side of the claim may name them as ``mixer=lstm, held out``.
         name: The name in the journal, MLflow and reports: lower-case letters, digits and
@@ -440,8 +442,17 @@ class Ablation(FrozenSpec):
         str,
         Field(pattern=r"^(|attention|positions|filters|words|drawings|by [a-z][a-z0-9_]{0,63})$"),
     ] = ""
+    words: dict[Text, Text] = Field(default_factory=dict)
     scaling_law: ScalingLaw | None = None
     name: RecordName | None = None
+
+    @model_validator(mode="after")
+    def _check_words(self) -> Ablation:
+        names = {axis.name for axis in self.axes}
+        for key in self.words:
+            if key != "baseline" and key.partition("=")[0] not in names:
+                raise ValueError(f"words={{{key!r}: ...}} must name an axis, or the baseline")
+        return self
 
     @property
     def own_name(self) -> str:

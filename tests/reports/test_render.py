@@ -190,8 +190,9 @@ def test_the_first_screen_answers_shows_and_says_sample_and_scale_once(page: Pat
             screen.index(said)
             for said in (
                 "How many attention heads at a fixed width?",
-                "8 heads beat one: bits per character is 2.4",
-                "Measured: heads=8 is better than heads=1 by",
+                "By heads, bits per character is 2.4",
+                "8 heads beat one: 0.0",
+                "The 95 % interval is that of 3 paired seeds",
                 "Bits per character against heads on shakespeare",
                 "5 variants on shakespeare characters and majority, with 3 seeds each.",
                 "Quick (runs on two CPU cores",
@@ -382,7 +383,7 @@ def test_overview_shows_the_verdict_of_each_page_however_many_there_are(tmp_path
     assert alone is not None
     assert alone.p is not None
     for text in (words, markdown):
-        assert text.count(f"Measured: {alone.finding}.") == 40
+        assert text.count(alone.effect) == 40
         # With equal p-values, q equals p, and so does the expected share of false findings.
         assert len(re.findall(rf"q-value\W*{alone.p:.2g}", text)) == 40
         expected = f"up to {40 * alone.p:.2g} are expected to be false."

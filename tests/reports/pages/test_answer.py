@@ -52,14 +52,15 @@ def test_a_time_of_a_length_is_drawn_by_length_with_its_crossovers() -> None:
     sweep = replace(mixers_alone.whole(), about=mixers_alone.about(claim=claim))
     made = _answer(sweep)
     assert made.drawings[0].name == "mixer_alone-forward_seconds-ratio-by-length"
-    assert made.sentence.startswith("FNet is faster: forward time is ")
+    assert made.sentence.startswith("Forward time at length 4,096 is ")
+    assert made.finding.startswith("FNet is faster: ")
     rows = sweep.results
     here = (rows["metric"] == claim.metric) & (rows["at"] == claim.at)
     mean = rows[here & (rows["variant"] == claim.a)]["value"].mean()
-    assert f"is {1000 * mean:.3g} ms (" in made.sentence
+    assert f" {1000 * mean:.3g} ms (FNet)" in made.sentence
     growth = known(find(sweep.growths, claim.metric, "length"))
     text = crossover(growth, "mixer=performer", "baseline").text.partition(" [")[0]
-    assert f"performer from {text} tokens on (" in " ".join(made.besides)
+    assert f"Performer from {text} tokens on (" in made.sentence
 
 
 def test_without_a_claim_the_best_score_of_the_first_task_answers() -> None:
@@ -116,15 +117,16 @@ def test_without_results_there_is_a_sentence_and_no_figure() -> None:
     assert made.drawings == ()
 
 
-def test_the_first_sentence_has_both_means_and_their_difference() -> None:
+def test_the_first_paragraph_has_both_means_and_the_claim_their_difference() -> None:
     sweep = synthetic.sweep()
     claim, made = known(sweep.about.claim), _answer(sweep)
     score = known(primary(sweep.measured, sweep.about.tasks[0]))
     ours, theirs = score.values(claim.a), score.values(claim.b)
     estimate = mean_interval(paired_differences(theirs, ours))
-    assert f"is {fmean(ours.values()):.4f} (8 heads)" in made.sentence
-    assert f"against {fmean(theirs.values()):.4f} (1 head)" in made.sentence
-    assert f"{abs(known(estimate.point)):.4f} bit better (" in made.sentence
+    assert f" {fmean(ours.values()):.3f} at 8" in made.sentence
+    assert f" {fmean(theirs.values()):.3f} at 1" in made.sentence
+    assert made.finding.startswith("8 heads beat one: ")
+    assert f"{abs(known(estimate.point)):.4f} bit better (" in made.finding
 
 
 def test_a_best_variant_is_named_only_if_it_beats_every_other_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -9,10 +10,10 @@ import pytest
 
 from bakeoff.reports.analysis.claim_data import evidence
 from bakeoff.reports.pages.answer import Answer, answer
-from bakeoff.reports.pages.findings_in_words import gap
+from bakeoff.reports.pages.gaps import gap
 from bakeoff.reports.pages.opening import Opening, opening
 from bakeoff.reports.stats.intervals import mean_interval, paired_differences
-from bakeoff.reports.tables.comparison import comparison_table
+from bakeoff.reports.tables.comparison import comparison_table, primary
 from bakeoff.reports.view import Sweep, read_sweep
 from tests.reports import shipped
 from tests.reports.conftest import known
@@ -118,41 +119,64 @@ def test_a_gap_has_the_direction_of_its_metric() -> None:
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("heads", "By heads, bits per character is 2.766 at 1, "),
-        ("beam", "Length penalty 0 instead of the default length penalty: "),
-        ("beam", "Best beam: 2 for GRU with attention"),
         ("decisions", "Asked for 0.192, 0.383, 0.575 and 0.767, "),
         ("size", "better: width 128 by "),
-        ("state", "0.9999 with 64 KiB (the baseline (attention))"),
-        ("data_parallel", "Model state size with 2 workers: 6.21 MiB at ZeRO 0"),
         ("gradients", "Before training, the same comparison is "),
         ("long_range", "No variant is shown to be better than a predictor without an architecture"),
-        ("complexity", "lstm from 305 tokens on (294 to 318)"),
+        ("positions", "ALiBi against sinusoids at length 64: 0.056 bit worse ("),
     ],
 )
-def test_all_parts_of_a_question_are_answered(name: str, part: str) -> None:
+def test_more_findings_stand_below_the_figure(name: str, part: str) -> None:
     assert part in " ".join(_answer(name).besides)
 
 
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("heads", "; the best is 4 heads, not told apart from 2 and 8."),
-        ("beam", "; the best is beam 2, not told apart from 4."),
-        (
-            "decisions",
-            "; asked for 0.192 and 0.767, the baseline (attention) got 0.2231 and 0.65536.",
-        ),
-        (
-            "linear_attention",
-            "in forward and backward, linear transformer is faster at every length.",
-        ),
+        ("heads", "By heads, bits per character is 2.766 at 1, "),
+        ("heads", "; the best is 4, not told apart from 2 and 8."),
+        ("beam", "By written BLEU, the best beam is 2 for GRU with attention ("),
+        ("beam", "No charge for length instead of the default length penalty: "),
+        ("complexity", "LSTM from 305 tokens on (294 to 318)"),
+        ("data_parallel", "26,400 (2 workers) against 20,100 (1 worker), 6,300 better (1,100 to "),
+        ("data_parallel", "Model state size with 2 workers: 6.21 MiB at ZeRO 0"),
+        ("decisions", "; asked for 0.192 and 0.767, the Decision Transformer got "),
+        ("delta_rule", "worse: no convolution over keys and values by 0.76 ("),
+        ("gradients", "Initial gradient (log10) at distance 64 is "),
+        ("linear_attention", "linear Transformer, FNet and S4D at every length."),
+        ("masking", "better: 40 % hidden by 0.062 (0.034 to 0.090); worse: "),
+        ("patch_positions", "the first is not told apart from learned positions."),
+        ("positions", "Bits per character at length 512 is 2.6930 (Shaw), 2.805 (ALiBi), "),
+        ("recall", "From width 32 to 64: "),
+        ("robustness", "The best on contrast is ResNet, trained on clean images; on clean, "),
+        ("sampling", "Accuracy on mqar small is 0.9978 (soft attention), "),
         ("scaling", "; at d_k 64: 0.277 bit better ("),
+        ("scaling", "; better at every d_k that was measured."),
         ("source_order", "; for LSTM with attention: not told apart ("),
+        ("state", "not told apart from the best has 12.5 KiB (gated delta with 4 heads); "),
     ],
 )
-def test_the_first_sentence_holds_more_than_the_claim(name: str, part: str) -> None:
+def test_the_first_paragraph_answers_all_parts_of_the_title(name: str, part: str) -> None:
     assert part in _answer(name).sentence
+
+
+def test_a_ranking_stands_in_the_order_of_its_means() -> None:
+    sweep = _sweep("patch_positions")
+    score = known(primary(sweep.measured, sweep.about.tasks[0]))
+    means = sorted(
+        (known(score.mean(variant).point) for variant in sweep.about.variants), reverse=True
+    )
+    printed = re.findall(r"(0\.[0-9]+) \(", _answer("patch_positions").sentence)
+    assert [float(text) for text in printed] == pytest.approx(means, abs=0.001)
+
+
+@pytest.mark.parametrize("name", ["masking", "positions", "heads", "alignment", "windows"])
+def test_no_number_of_the_claim_is_said_twice(name: str) -> None:
+    made = _answer(name)
+    one = re.compile(r"[0-9.]+ (?:bit )?(?:better|worse) \(|difference [+−]")
+    said = [text for text in (made.sentence, made.finding) if one.search(text)]
+    assert len(said) <= 1
+    assert "Measured:" not in f"{made.sentence} {made.finding}"
 
 
 def test_scores_that_two_metrics_share_have_one_column() -> None:

@@ -6,7 +6,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import unescape
 
 import pytest
@@ -36,22 +36,36 @@ ANSWERS = {
     "underpowered": f"There are too few seeds to tell whether {STATEMENT}.",
     "not tested": f"The models of this scale cannot show whether {STATEMENT}.",
 }
-_BETTER = ("supported", "smaller than claimed")
 _NUMBER = r"([+−]?[0-9.]+)"
-_INTERVAL = re.compile(rf"([0-9.]+) % interval {_NUMBER} to {_NUMBER}")
-
-
-# A page adds the numbers of both sides to the sentence.
-_NUMBERS = re.compile(r": score is .*$")
+_SEEN = re.compile(r"([0-9.]+) (better|worse) \(([0-9.]+) to ([0-9.]+)\)")
+_OPEN = re.compile(rf"difference {_NUMBER}(?:, {_NUMBER} to {_NUMBER})?\)")
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A claim as one place shows it: the text of its badge and the words next to it."""
+    """A claim as one place shows it: the text of its badge, its sentence and its numbers.
+
+    The numbers are the difference and both ends of its interval, if there is one.
+    """
 
     badge: str
     answer: str
-    finding: str
+    numbers: tuple[float, ...]
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    """Return the numbers of an effect such as ``+0.031 (+0.010 to +0.051)``."""
+    return tuple(float(number.replace("−", "-")) for number in re.findall(_NUMBER, text))
+
+
+def _numbers_in_words(text: str) -> tuple[float, ...]:
+    """Return the numbers of a sentence such as ``0.031 worse (0.010 to 0.051)``."""
+    if seen := _SEEN.search(text):
+        point, low, high = (float(seen[i]) for i in (1, 3, 4))
+        return (point, low, high) if seen[2] == "better" else (-point, -high, -low)
+    found = _OPEN.search(text)
+    assert found
+    return _numbers(" ".join(filter(None, found.groups())))
 
 
 def _sweep(rng: random.Random, name: str) -> Sweep:
@@ -105,29 +119,22 @@ def _on_overview(html: str) -> Iterator[Shown]:
     for row in html.split('<tr class="claim ')[1:]:
         edge = row.partition('"')[0]
         badge = re.search(r'<span class="badge ([^"]*)">([^<]*)</span>', row)
-        said = re.search(r'<span class="label">([^<]*)</span>\n<details>.*?<p>([^<]*)', row, re.S)
+        said = re.search(r'<span class="label">([^<]*)</span>\n<details>', row)
+        effect = re.search(r'<td class="words number".*?([^<>]*)</td>', row, re.S)
         assert badge
         assert said
+        assert effect
         colour, kind = badge.groups()
         assert colour == edge == kind.partition(",")[0]
-        yield Shown(kind, said[1], unescape(said[2]))
+        yield Shown(kind, said[1], _numbers(effect[1]))
 
 
 def _in_table(text: str) -> Iterator[Shown]:
     """Yield the claims of the overview in Markdown, whose rows are those of a table."""
-    for answer, kind in re.findall(
-        r"^\| \[.*?\]\(.*?\) \| (.*?) \| .*? \| \*\*(.*?)\*\*", text, re.M
+    for answer, effect, kind in re.findall(
+        r"^\| \[.*?\]\(.*?\) \| (.*?) \| (.*?) \| .*? \| \*\*(.*?)\*\*", text, re.M
     ):
-        answer, _, finding = answer.replace("\\", "").partition(" Measured: ")
-        yield Shown(kind[0].lower() + kind[1:], answer, f"Measured: {finding}")
-
-
-def _in_markdown(text: str) -> Iterator[Shown]:
-    for kind, rest in re.findall(r"^\*\*([A-Z][^*]*)\.\*\* (.*)$", text, flags=re.MULTILINE):
-        answer, _, finding = rest.partition(" Measured: ")
-        finding = finding.replace("\\", "")
-        kind = kind[0].lower() + kind[1:]
-        yield Shown(kind, answer, f"Measured: {finding}")
+        yield Shown(kind[0].lower() + kind[1:], answer, _numbers(effect.replace("\\", "")))
 
 
 def _on_page(sweep: Sweep) -> Shown:
@@ -135,26 +142,23 @@ def _on_page(sweep: Sweep) -> Shown:
     made = page(sweep, ["quick"])
     html = html_templates().get_template("report.html").render(page=made)
     edge = html.partition('<div class="verdict ')[2].partition('"')[0]
-    found = re.search(r'<span class="badge ([^"]*)">([^<]*)</span> ([^<]*)</p>\n<p>([^<]*)', html)
+    found = re.search(
+        r'<p class="sentence">([^<]*)</p>\n<p><span class="badge ([^"]*)">([^<]*)</span> ([^<]*)',
+        html,
+    )
     assert found
-    colour, kind, answer, finding = found.groups()
+    sentence, colour, kind, basis = map(unescape, found.groups())
     assert colour == edge == kind.partition(",")[0]
-    markdown = markdown_templates().get_template("report.md").render(page=made)
-    shown = Shown(kind, _NUMBERS.sub(".", answer), unescape(finding))
-    top = next(_in_markdown(markdown.partition("<details>")[0]))
-    assert replace(top, answer=_NUMBERS.sub(".", top.answer)) == shown
+    markdown = markdown_templates().get_template("report.md").render(page=made).replace("\\", "")
+    below = f"**{kind[0].upper()}{kind[1:]}.** {basis}"
+    assert f"\n{sentence}\n\n{below}\n" in markdown
+    answer, _, numbers = sentence.partition(": score is ")
+    shown = Shown(kind, f"{answer}." if numbers else answer, _numbers_in_words(sentence))
+    if kind.startswith("not tested"):
+        assert "has not learnt t" in basis
+    elif len(shown.numbers) > 1:
+        assert basis.startswith("The 95 % interval is that of ")
     return shown
-
-
-def _ends(shown: Shown) -> tuple[float, float, float] | None:
-    """Return level and signed ends of the printed interval, or None without one."""
-    found = _INTERVAL.search(shown.finding)
-    if not found:
-        return None
-    level, *ends = (float(text.replace("−", "-")) for text in found.groups())
-    if "is worse than" in shown.finding:  # absolute sizes, with the smaller end first
-        ends = [-end for end in reversed(ends)]
-    return level, ends[0], ends[1]
 
 
 def _check(shown: Shown, claim: ClaimSpec) -> str:
@@ -162,25 +166,19 @@ def _check(shown: Shown, claim: ClaimSpec) -> str:
     word, *rest = shown.badge.split(", ")
     assert ("a check" in rest) == claim.is_check
     assert shown.answer == ANSWERS[word]
-    ends = _ends(shown)
     if word == "underpowered":
         return word
-    if word == "not tested":  # the difference is shown all the same
-        assert ends
-        assert "has not learnt t" in shown.finding
-        return word
-    assert ends
-    at, low, high = ends
-    assert at == 95.0
+    point, low, high = shown.numbers
+    assert low <= point <= high
     holds = {
         "supported": low >= 0 and high >= claim.by,
         "smaller than claimed": low >= 0 and high <= claim.by,
         "refuted": low <= 0 and (high <= 0 or high <= claim.by),
         "equivalent": -claim.by <= low and high <= claim.by,
         "inconclusive": low <= 0 and high >= claim.by,
+        "not tested": True,  # the difference is shown all the same
     }
     assert holds[word], shown
-    assert ("is better than" in shown.finding) == (word in _BETTER and low > 0) or low == 0
     return word
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bakeoff.reports.results.spoken_names import spoken_name, spoken_pair
@@ -23,9 +25,9 @@ SMALL, LARGE = (f"model=gated_delta (heads {n}; window 16)" for n in (4, 16))
         ("delta=true", "with delta"),
         ("is_source_reversed=false", "not source reversed"),
         ("decay=none", "no decay"),
-        ("mixer=linear_transformer", "linear transformer"),
-        ("optimizer=sgd", "optimizer sgd"),
-        ("mixer=lstm, dim=64", "lstm, width 64"),
+        ("mixer=linear_transformer", "linear Transformer"),
+        ("optimizer=sgd", "optimizer SGD"),
+        ("mixer=lstm, dim=64", "LSTM, width 64"),
     ],
 )
 def test_a_label_becomes_words(label: str, said: str) -> None:
@@ -36,7 +38,7 @@ def test_a_label_becomes_words(label: str, said: str) -> None:
 def test_a_model_keeps_only_the_knobs_that_tell_it_apart() -> None:
     about = synthetic.about(variants=(LSTM, SMALL, LARGE), baseline=LSTM, claim=None)
     assert [spoken_name(about, variant) for variant in about.variants] == [
-        "lstm",
+        "LSTM",
         "gated delta (heads 4)",
         "gated delta (heads 16)",
     ]
@@ -46,3 +48,10 @@ def test_a_pair_is_named_by_what_differs() -> None:
     a, b = "scale=none, key_dim=512", "scale=inverse, key_dim=512"
     about = synthetic.about(variants=(a, b, "scale=none, key_dim=64"), baseline=b, claim=None)
     assert spoken_pair(about, a, b) == ("no scale", "scale inverse")
+
+
+def test_an_ablation_may_name_values_and_its_baseline() -> None:
+    words = {"decay=none": "without decay", "decay=head": "one decay a head", "baseline": "all"}
+    about = synthetic.about(variants=("baseline", "decay=none"), baseline="baseline", claim=None)
+    about = replace(about, words=words)
+    assert [spoken_name(about, variant) for variant in about.variants] == ["all", "without decay"]

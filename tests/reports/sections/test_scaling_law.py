@@ -48,7 +48,7 @@ def made() -> tuple[LawGroup, ...]:
 
 def test_a_group_a_mixer_without_what_is_held_out(made: tuple[LawGroup, ...]) -> None:
     assert [group.name for group in made] == ["mixer=attention", "mixer=lstm"]
-    assert [group.short_name for group in made] == ["attention", "lstm"]
+    assert [group.short_name for group in made] == ["attention", "LSTM"]
     for group in made:
         assert len(group.seen) == len(DIMS) * len(STEPS)
         assert [one.variant for one in group.held_out] == [f"{group.name}, dim=96, steps=4000"]
@@ -128,7 +128,7 @@ def test_without_being_asked_there_is_no_law() -> None:
 def test_the_best_size_for_a_budget_is_that_of_the_formula() -> None:
     """Compare with Hoffmann et al. 2022, equation 4, at 6 N FLOPs per token."""
     for group in groups(sweep(noise=1e-5)):
-        _, a, alpha, b, beta = TRUTH[group.short_name]
+        _, a, alpha, b, beta = TRUTH[group.short_name.lower()]
         a, b = a * num_parameters(32) ** alpha, b * (1000 * 32 * 64) ** beta
         budgets = flops_budgets(group)
         assert len(budgets) == 4

@@ -197,6 +197,17 @@ def test_what_a_page_opens_with_is_said_and_moves_nothing() -> None:
         make_ablation(opens_with="feelings")
 
 
+def test_words_for_values_are_kept_and_move_nothing() -> None:
+    words = {"heads=1": "a single head"}
+    plain, named = (plan(make_ablation(words=each)) for each in ({}, words))
+    assert (plain.about.words, named.about.words) == ({}, words)
+    assert named.trials == plain.trials
+    assert edition_sha256(named) == edition_sha256(plain)
+    assert b'"words"' not in bare_json(plain)  # unchanged from before the field existed
+    with pytest.raises(SpecError, match="words"):
+        make_ablation(words={"hats=1": "a single hat"})
+
+
 def test_an_architectures_default_written_out_moves_nothing() -> None:
     written = Model(mixer="attention", heads=4, norm_placement="pre", dropout=0)
     assert _ids(plan(make_ablation(baseline=written))) == _ids(plan(make_ablation()))

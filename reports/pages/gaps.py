@@ -1,0 +1,155 @@
+"""Compare two variants in words: how much better one is, with its interval, by seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bakeoff.reports.analysis.time_comparison import log_ratios
+from bakeoff.reports.document import readable
+from bakeoff.reports.results.series import Series
+from bakeoff.reports.stats.intervals import (
+    Estimate,
+    Notation,
+    as_times,
+    for_estimates,
+    for_quantities,
+    mean_interval,
+    paired_differences,
+)
+
+_UNITS_NAMED = frozenset({"s", "B", "bytes", "bit", "FLOP"})
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How much better one variant is than another, paired by seed.
+
+    Attributes:
+        advantage: The advantage, positive if the first is better; the logarithm of a ratio for
+            times and rates.
+        notation: The notation of the advantage.
+        is_ratio: Whether it is the logarithm of a ratio.
+        resolution: The size below which a ratio of times is not told apart from 1.
+    """
+
+    advantage: Estimate
+    notation: Notation
+    is_ratio: bool = False
+    resolution: float = 0.0
+
+    @property
+    def is_seen(self) -> bool:
+        """True if the interval excludes zero and the machine resolves the difference."""
+        point = self.advantage.point
+        return self.advantage.excludes_zero and abs(point or 0.0) > self.resolution
+
+    @property
+    def is_better(self) -> bool:
+        """True if the first is better beyond doubt."""
+        return self.is_seen and (self.advantage.point or 0.0) > 0
+
+    @property
+    def size(self) -> str:
+        """The size with its interval, without a sign: ``0.031 (0.010 to 0.051)``."""
+        one = self.advantage
+        if one.point is None:
+            return ""
+        if self.is_ratio:
+            text = f"{as_times(one.point)} times as fast"
+            ends = [as_times(end) for end in ends_of(one)]
+        else:
+            text = self.notation.with_unit(self.notation.write(abs(one.point)))
+            ends = [self.notation.write(end) for end in sorted(map(abs, ends_of(one)))]
+        return f"{text} ({ends[0]} to {ends[1]})" if ends else text
+
+    @property
+    def text(self) -> str:
+        """The whole comparison: ``0.031 better (0.010 to 0.051)``, or that nothing was seen."""
+        one, write = self.advantage, self.notation.write_signed
+        if one.point is None:
+            return "not compared"
+        if one.point == 0 and not one.half_width and one.n > 1:
+            return "the same with every seed"
+        if self.is_seen and self.is_ratio:
+            return self.size
+        if self.is_seen:
+            word = "better" if self.is_better else "worse"
+            number, _, interval = self.size.partition(" (")
+            return f"{number} {word} ({interval}"
+        if self.is_ratio:
+            return f"not told apart ({self.size})"
+        ends = " to ".join(map(write, ends_of(one)))
+        return f"not told apart (difference {', '.join(filter(None, (write(one.point), ends)))})"
+
+
+def ends_of(estimate: Estimate) -> list[float]:
+    """Return both ends of an interval, or an empty list if there is none."""
+    known = (estimate.low, estimate.high)
+    return [end for end in known if end is not None] if None not in known else []
+
+
+def gap(series: Series, a: str, b: str) -> Gap:
+    """Return how much better variant `a` is than `b`."""
+    mine, theirs = series.values(a), series.values(b)
+    sign = -1.0 if series.better == "lower" else 1.0
+    is_positive = all(value > 0 for value in (*mine.values(), *theirs.values()))
+    if series.is_timed and is_positive:
+        pair = (theirs, mine) if series.better == "lower" else (mine, theirs)
+        advantage = mean_interval(tuple(log_ratios(*pair).values()))
+        return Gap(advantage, Notation(), is_ratio=True, resolution=series.resolution)
+    differences = tuple(sign * x for x in paired_differences(mine, theirs))
+    advantage = series.mean_difference(differences)
+    return Gap(advantage, notation_of(series, advantage))
+
+
+def notation_of(series: Series, advantage: Estimate) -> Notation:
+    """Return the notation of a difference; the name of the metric stands for units such as BLEU."""
+    found = series.notation(advantage)
+    if series.unit == "log10":
+        return replace(found, unit="orders of magnitude")
+    return found if series.unit in _UNITS_NAMED else replace(found, unit="")
+
+
+def metric_in_words(series: Series) -> str:
+    """Return the name of a metric, as ``trained gradient (log10)``."""
+    return readable(series.metric.replace("_log10", " (log10)"))
+
+
+def written_means(
+    series: Series, variants: Sequence[str], notation: Notation | None = None
+) -> dict[str, str]:
+    """Return the mean of each variant as text, for those that have a number.
+
+    Args:
+        series: The metric.
+        variants: The variants.
+        notation: The notation of scores; by default the digits depend on their intervals.
+    """
+    every = {v: series.mean(v) for v in variants}
+    known = {v: one for v, one in every.items() if one.point is not None}
+    points = [one.point for one in known.values() if one.point is not None]
+    if series.is_bound_to_environment or series.unit in ("B", "bytes"):
+        return {v: _as_amount(series.unit, one.point or 0.0) for v, one in known.items()}
+    written = notation or (for_estimates(series.unit, known.values()) if points else Notation())
+    return {v: written.write(one.point) for v, one in known.items() if one.point is not None}
+
+
+def _as_amount(unit: str, value: float) -> str:
+    """Return a quantity with three digits: ``2.26 ms``, ``26,400``."""
+    notation = for_quantities(unit, [value])
+    scaled = value / notation.factor
+    digits = 0 if not scaled else max(0, 2 - math.floor(math.log10(abs(scaled))))
+    text = f"{float(f'{scaled:.3g}'):,.{digits}f}"
+    return text if unit.endswith("/s") else notation.with_unit(text)
+
+
+def best_of(series: Series, variants: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Return the variant with the best mean, and those that are not told apart from it."""
+    points = {v: one for v in variants if (one := series.mean(v).point) is not None}
+    if not points or series.better == "none":
+        return None
+    choose = max if series.better == "higher" else min
+    best = choose(points, key=lambda variant: points[variant])
+    return best, [v for v in points if v != best and not gap(series, best, v).is_better]
