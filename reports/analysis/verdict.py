@@ -114,7 +114,7 @@ class Verdict:
         kind: The outcome in words, with ``exploratory`` if the claim was stated in this form after
             some of its results, with ``indicative`` if the scale is small.
         finding: The finding, without a full stop.
-        basis: What the finding rests on, in a sentence: seeds, interval and claimed size; the
+        basis: The seeds, interval and claimed size; the
             whole finding if there is no interval.
         effect: The advantage with its interval, such as ``+0.031 bit (+0.010 to +0.051)``; empty if
             it was not computed.
