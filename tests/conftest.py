@@ -98,8 +98,33 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-# Modules that no test has brought, so that they are examined once and not in every test.
-_KEPT: dict[str, Any] = {}
+class _Modules:
+    """The modules of this process, of which most are examined once and not after every test.
+
+    A new module is the last one in `sys.modules`, so nothing is new before the last known one. If
+    the counts do not agree, a test has removed or moved some, and all are examined.
+    """
+
+    def __init__(self) -> None:
+        self._last: Any = None
+        self._num_known = 0
+
+    def new(self) -> list[tuple[str, Any]]:
+        """Return the modules, with their names, that were not there at the last `keep`."""
+        found: list[tuple[str, Any]] = []
+        for name, module in reversed(sys.modules.items()):
+            if module is self._last:
+                break
+            found.append((name, module))
+        return found if len(found) + self._num_known == len(sys.modules) else [*sys.modules.items()]
+
+    def keep(self) -> None:
+        """Take all that are there now as known."""
+        self._last = sys.modules[next(reversed(sys.modules))]
+        self._num_known = len(sys.modules)
+
+
+_MODULES = _Modules()
 
 
 @pytest.fixture(autouse=True)
@@ -113,12 +138,11 @@ def own_imports(
     monkeypatch.setattr(sys, "path", sys.path[:])
     yield
     folder = str(tmp_path_factory.getbasetemp())
-    for name, module in [each for each in sys.modules.items() if _KEPT.get(each[0]) is not each[1]]:
+    for name, module in _MODULES.new():
         file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", [])), "")
         if name.startswith(("own", "mine")) or str(file).startswith(folder):
             del sys.modules[name]
-        else:
-            _KEPT[name] = module
+    _MODULES.keep()
 
 
 @pytest.fixture(scope="session")
