@@ -79,7 +79,7 @@ def _damaged() -> Iterator[Any]:
             yield pytest.param(name, *told, id=f"{name}-{damage}", marks=marks)
 
 
-@pytest.mark.parametrize(("name", "damage", "message"), _damaged())
+@pytest.mark.parametrize(("name", "damage", "message"), [*_damaged()])
 def test_a_damaged_file_is_refused_at_the_first_batch(
     folder: Path, name: str, damage: Callable[[Path], object], message: str
 ) -> None:
