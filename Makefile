@@ -1,4 +1,5 @@
-# The targets are listed in CONTRIBUTING.md.
+# The targets are listed in CONTRIBUTING.md. Targets of few tests name the folders that have them, since
+# collecting all files takes most of a minute; a test compares these folders with the markers.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := DS_BUILD_OPS=0 DS_ACCELERATOR=cpu $(BIN)/python -m pip install --quiet -c constraints.txt
@@ -36,19 +37,20 @@ battery: develop
 
 # The same outputs as public implementations, with the same weights.
 parity-test: .venv/bench
-	$(BIN)/python -m pytest -m parity
+	$(BIN)/python -m pytest -m parity tests/parity tests/benchmarks
 
 timing-test: develop
-	$(BIN)/python -m pytest -m timing -s
+	$(BIN)/python -m pytest -m timing -s tests/suite/timing
 
 statistics-test: develop
-	$(BIN)/python -m pytest -m statistics -s
+	$(BIN)/python -m pytest -m statistics -s tests/reports
 
 mutants: develop
 	$(BIN)/python tools/mutants.py
 
+# In two processes, which mostly wait; tests/conftest.py gives each of them its own files.
 cluster-test: develop
-	$(BIN)/python -m pytest -m "cluster and not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "cluster and not slow" tests/cluster tests/suite/cluster tests/suite/sweep tests/suite/probes tests/suite/training/engines
 
 # Inject faults into real sweeps. `python -m tools.chaos --write` writes the figures into docs/reliability.md.
 chaos: develop

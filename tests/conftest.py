@@ -1,4 +1,4 @@
-"""Decide which test files run in parallel, and avoid the cost of garbage collection.
+"""Decide which test files run in parallel, and save sweeps what is slow and the same each time.
 
 Files that start a Ray mostly wait. They come first, so that others compute meanwhile, in two lanes,
 since more than two Rays on one machine miss each other's deadlines.
@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 from _pytest.mark.expression import Expression
 from xdist.scheduler import LoadFileScheduling
 
 from tests import battery
+
+if TYPE_CHECKING:  # the tests of models do without these
+    from matplotlib.figure import Figure
+
+    from bakeoff.suite.tracking.client import MlflowStore
+    from tests.kept_servers import KeptServers
 
 ROOT = Path(__file__).parent.parent
 _NUM_LANES = 2
@@ -91,8 +98,33 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-# Modules that no test has brought, so that they are examined once and not in every test.
-_KEPT: dict[str, Any] = {}
+class _Modules:
+    """The modules of this process, of which most are examined once and not after every test.
+
+    A new module is the last one in `sys.modules`, so nothing is new before the last known one. If
+    the counts do not agree, a test has removed or moved some, and all are examined.
+    """
+
+    def __init__(self) -> None:
+        self._last: Any = None
+        self._num_known = 0
+
+    def new(self) -> list[tuple[str, Any]]:
+        """Return the modules, with their names, that were not there at the last `keep`."""
+        found: list[tuple[str, Any]] = []
+        for name, module in reversed(sys.modules.items()):
+            if module is self._last:
+                break
+            found.append((name, module))
+        return found if len(found) + self._num_known == len(sys.modules) else [*sys.modules.items()]
+
+    def keep(self) -> None:
+        """Take all that are there now as known."""
+        self._last = sys.modules[next(reversed(sys.modules))]
+        self._num_known = len(sys.modules)
+
+
+_MODULES = _Modules()
 
 
 @pytest.fixture(autouse=True)
@@ -106,9 +138,87 @@ def own_imports(
     monkeypatch.setattr(sys, "path", sys.path[:])
     yield
     folder = str(tmp_path_factory.getbasetemp())
-    for name, module in [each for each in sys.modules.items() if _KEPT.get(each[0]) is not each[1]]:
+    for name, module in _MODULES.new():
         file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", [])), "")
         if name.startswith(("own", "mine")) or str(file).startswith(folder):
             del sys.modules[name]
-        else:
-            _KEPT[name] = module
+    _MODULES.keep()
+
+
+@pytest.fixture(scope="session")
+def store_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a database with the tables of a store; copying it is faster than creating them.
+
+    All processes of a run share it.
+    """
+    from filelock import FileLock
+
+    from bakeoff.suite.tracking.location import store_of
+    from bakeoff.suite.tracking.write import RunWriter
+
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "store_tables"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            made = tmp_path_factory.mktemp("store")
+            RunWriter(store_of(made, None))
+            made.rename(folder)
+    return folder / "mlflow.db"
+
+
+@pytest.fixture(scope="module")
+def plain_figures() -> Iterator[None]:
+    """Leave all figures empty: drawing them is most of the work of a report."""
+    from matplotlib.figure import Figure
+
+    def left_empty(figure: Figure, file: TextIO, **options: object) -> None:
+        file.write("<svg></svg>")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", left_empty)
+        yield
+
+
+@pytest.fixture(scope="session")
+def all_servers() -> Iterator[KeptServers]:
+    from bakeoff.suite.execution.fork_server import ForkServers
+    from tests.kept_servers import KeptServers
+
+    servers = KeptServers()
+    yield servers
+    ForkServers.close(servers)
+
+
+@pytest.fixture
+def kept_servers(all_servers: KeptServers, monkeypatch: pytest.MonkeyPatch) -> KeptServers:
+    """Let sweeps without Ray fork their trials from the servers that earlier tests have started."""
+    from bakeoff.suite.execution import inline, side_by_side
+
+    for module in (inline, side_by_side):
+        monkeypatch.setattr(module, "ForkServers", lambda: all_servers)
+    return all_servers
+
+
+@pytest.fixture
+def fast_sweeps(
+    store_tables: Path,
+    plain_figures: None,
+    kept_servers: KeptServers,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Let sweeps of this process draw no figure, and copy the tables of a new store.
+
+    It is for tests of what a sweep does, not of how its store or its figures are made.
+    """
+    from bakeoff.suite.tracking import write
+    from bakeoff.suite.tracking.location import sqlite_path
+
+    connect = write.connect
+
+    def connect_to_copy(uri: str, *, is_new_allowed: bool = False) -> MlflowStore:
+        file = sqlite_path(uri)
+        if is_new_allowed and file is not None and not file.exists():
+            shutil.copy(store_tables, file)
+        return connect(uri, is_new_allowed=is_new_allowed)
+
+    monkeypatch.setattr(write, "connect", connect_to_copy)

@@ -68,6 +68,20 @@ def test_every_make_target_exists() -> None:
         assert {target for words in used for target in words.split()} <= targets
 
 
+@pytest.mark.parametrize(
+    "target",
+    ["battery", "bench", "cluster-test", "parity-test", "statistics-test", "timing-test"],
+)
+def test_a_target_that_names_folders_has_every_file_of_its_marker(target: str) -> None:
+    makefile, marker = (ROOT / "Makefile").read_text(), target.removesuffix("-test")
+    (recipe,) = re.findall(rf"^{target}:.*\n((?:\t.*\n)+)", makefile, flags=re.MULTILINE)
+    folders = [ROOT / folder for folder in re.findall(r" (tests/\S+)", recipe)]
+    marked = [f for f in (ROOT / "tests").rglob("test_*.py") if f"mark.{marker}" in f.read_text()]
+    assert marked
+    left_out = [f for f in marked if not any(f.is_relative_to(folder) for folder in folders)]
+    assert left_out == []
+
+
 def test_the_ablation_of_the_readme_is_the_demo() -> None:
     block = next(block for block in code_blocks(README) if "ABLATION" in block)
     assert block == (ROOT / "docs/demo.py").read_text()
@@ -125,6 +139,7 @@ def timed_demo(folder: Path) -> list[tuple[float, str]]:
     return [*lines, (time.monotonic() - start, "")]
 
 
+@pytest.mark.usefixtures("fast_sweeps")
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [

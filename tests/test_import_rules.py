@@ -43,19 +43,30 @@ executor = InlineExecutor(ExecutorSettings(checkpoints=Checkpoints(folder=Path(s
 *_, last = executor.execute([(planned.trials[0], planned.resources)])
 assert last.result.status == "ok", last.result.reason
 """
+PRINTED = "print(*{name.partition('.')[0] for name in sys.modules})"
+# After what is printed, since the driver may load more than a trial, but not Ray.
+DRIVER = """
+import bakeoff.suite.cli, bakeoff.suite.sweep.driver
+assert "ray" not in sys.modules, "the command line or the driver imports Ray"
+"""
 
 
 @pytest.mark.parametrize(
-    ("code", "unwanted"),
+    ("code", "after", "unwanted"),
     [
-        pytest.param(PACKAGES + HELP, HEAVY, id="packages and bakeoff --help"),
-        pytest.param(TRIAL, {"sacrebleu", "ray", "mlflow", "pandas", "deepspeed"}, id="one trial"),
+        pytest.param(PACKAGES + HELP, "", HEAVY, id="packages and bakeoff --help"),
+        pytest.param(
+            TRIAL,
+            DRIVER,
+            {"sacrebleu", "ray", "mlflow", "pandas", "deepspeed"},
+            id="one trial, command line and driver",
+        ),
     ],
 )
 def test_nothing_heavy_is_loaded_before_it_is_needed(
-    code: str, unwanted: set[str], tmp_path: Path
+    code: str, after: str, unwanted: set[str], tmp_path: Path
 ) -> None:
-    text = f"import sys\n{code}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    text = f"import sys\n{code}\n{PRINTED}\n{after}"
     command = [sys.executable, "-c", text, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.splitlines()[-1].split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -56,7 +57,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_users_modules_of_any_name_work_beside_it(folder: Path) -> None:
+def test_a_users_modules_of_any_name_work_beside_it(folder: Path, store_tables: Path) -> None:
+    (folder / "out").mkdir()
+    shutil.copy(store_tables, folder / "out" / "mlflow.db")
     program = str(Path(sys.executable).with_name("bakeoff"))
     done = ended(folder, program, "run", "mine.py", "--executor", "inline", "--out", "out")
     assert done.returncode == 0, done.stderr

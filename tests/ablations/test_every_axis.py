@@ -103,13 +103,17 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def first_with_an_axis() -> set[str]:
-    """Return the ablations that vary something that no ablation before them varies."""
+@cache
+def first_with_an_axis() -> frozenset[str]:
+    """Return the ablations that vary something that no ablation before them varies.
+
+    It loads every ablation, so it is computed once: every process of tests collects this file.
+    """
     first: dict[str, str] = {}
     for name in shipped():
         for axis in find(name).ablation.axes:
             first.setdefault(axis.name, name)
-    return set(first.values())
+    return frozenset(first.values())
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ def _sweep(name: str) -> Sweep:
     return read_sweep(home / "results.parquet", home / "curves.parquet").in_order
 
 
+@cache
 def _opening(name: str, **changes: str) -> Opening:
     sweep = _sweep(name)
     about = replace(sweep.about, **changes)
@@ -33,6 +34,7 @@ def _opening(name: str, **changes: str) -> Opening:
     return opening(about, sweep.measured, known(found.series), sides, sweep.growths)
 
 
+@cache
 def _answer(name: str) -> Answer:
     sweep = _sweep(name)
     return answer(sweep.about, sweep.measured, sweep.verdict, sweep.growths)

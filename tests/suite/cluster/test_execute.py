@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
@@ -296,10 +294,3 @@ def test_leaving_early_ends_what_runs(executor, mixers: Workplace) -> None:
 
 def test_nothing_was_written_to_the_home_folder(executor, home: Path) -> None:
     assert list(home.iterdir()) == []
-
-
-def test_ray_is_imported_by_nobody_else() -> None:
-    """Check that importing the command line and the driver does not import Ray."""
-    code = "import sys, bakeoff.suite.cli, bakeoff.suite.sweep.driver; print('ray' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

@@ -15,8 +15,6 @@ import bakeoff
 from bakeoff.suite import cli
 from bakeoff.suite.reporting.tidy import as_records
 from bakeoff.suite.schema import Status
-from bakeoff.suite.tracking.location import store_of
-from bakeoff.suite.tracking.write import RunWriter
 from tests.workplace import Workplace
 
 CLAIM = """
@@ -27,16 +25,15 @@ REPORT_KEYS = {"counts", "verdicts", "reports"}
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
+def work(tmp_path_factory: pytest.TempPathFactory, store_tables: Path) -> Workplace:
     """Return a workplace with a small ablation that makes a claim; nothing has run."""
     work = Workplace(tmp_path_factory.mktemp("work"))
     file = Path(work.ablation(mixer="attention", probes=("quality",), steps=12, seeds=3))
     text = file.read_text().replace("\n    scales=", CLAIM, 1)
     text = text.replace("fashion_mnist_patches", "parity").replace("length=49", "length=8")
     file.write_text(text.replace("import Ablation,", "import Ablation, Claim,"))
-    RunWriter(store_of(work.path, None))
     work.out.mkdir()
-    shutil.copy(work.path / "mlflow.db", work.out / "mlflow.db")
+    shutil.copy(store_tables, work.out / "mlflow.db")
     return work
 
 

@@ -28,7 +28,7 @@ from bakeoff.suite.execution.trial import run_trial
 from bakeoff.suite.planning.plan import plan
 from bakeoff.suite.provenance import provenance
 from bakeoff.suite.schema import Resources, Result, Status, Trial
-from tests.suite.conftest import KeptServers
+from tests.kept_servers import KeptServers
 from tests.workplace import Workplace, code_in, is_alive
 
 MIXERS = '''"""Mixers that use their process."""

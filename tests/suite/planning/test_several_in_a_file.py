@@ -136,6 +136,7 @@ def test_two_files_with_one_name_in_both_are_refused(
         find_all([str(several), str(other)])
 
 
+@pytest.mark.usefixtures("fast_sweeps")
 def test_they_run_and_every_command_knows_their_names(
     several: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,7 +19,7 @@ from bakeoff.suite.tracking.location import store_of
 from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.finished_sweep import FinishedSweep
 
-pytestmark = pytest.mark.usefixtures("plain_figures")
+pytestmark = pytest.mark.usefixtures("fast_sweeps")
 
 NAME = "heads_again"
 HISTORY = (

@@ -21,6 +21,8 @@ from bakeoff.suite.sweep import driver
 from bakeoff.suite.sweep.driver import Display, Options
 from tests.suite.execution.test_isolation import POLLUTIONS
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 TASKS = '''"""Tasks of the user's own."""
 import os, random, signal
 import numpy as np

@@ -143,17 +143,20 @@ def _flip_a_bit(weights: Path) -> None:
 
 
 @pytest.mark.usefixtures("_no_store")
-@pytest.mark.parametrize("happens", [pytest.param(_remove, marks=pytest.mark.slow), _flip_a_bit])
+@pytest.mark.parametrize(
+    ("happens", "attempts"),
+    [(_nothing, 1), pytest.param(_remove, 2, marks=pytest.mark.slow), (_flip_a_bit, 2)],
+)
 def test_killed_between_parent_and_child_it_ends_with_the_same_numbers(
-    happens: Callable[[Path], None], tmp_path: Path, undisturbed: dict[str, str]
+    happens: Callable[[Path], None], attempts: int, tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
-    """Lose or damage the weights; the next test includes a case without any damage."""
+    """Lose or damage the weights, or leave them; the next test kills a whole process."""
     weights = _run_until_the_parent_is_done(tmp_path / "killed")
     happens(weights)
     run(ABLATION, options=_options(tmp_path / "killed"))
     found = _numbers(tmp_path / "killed")
     assert {trial_id: sha256 for trial_id, (_, sha256) in found.items()} == undisturbed
-    assert found[weights.parent.name][0] == 2
+    assert found[weights.parent.name][0] == attempts
     assert not weights.exists()
 
 
@@ -173,15 +176,9 @@ def test_another_ablation_that_shares_the_parent_leaves_its_weights_to_who_is_no
     assert not (tmp_path / "out" / "checkpoints").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_store")
-@pytest.mark.parametrize(
-    ("happens", "attempts"),
-    [
-        (_nothing, 1),
-        pytest.param(_remove, 2, marks=pytest.mark.slow),
-        pytest.param(_flip_a_bit, 2, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("happens", "attempts"), [(_nothing, 1), (_remove, 2), (_flip_a_bit, 2)])
 def test_a_process_that_is_killed_between_parent_and_child_ends_with_the_same_numbers(
     happens: Callable[[Path], None],
     attempts: int,

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,8 +70,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     _forget()
 
 
-@pytest.mark.parametrize(("damage", "message"), DAMAGES.values(), ids=DAMAGES)
-@pytest.mark.parametrize("name", ON_SHIPPED_FILES)
+def _damaged() -> Iterator[Any]:
+    """Yield each task with each damage: by default a damage per task, and all for the first."""
+    for number, name in enumerate(ON_SHIPPED_FILES):
+        for place, (damage, told) in enumerate(DAMAGES.items()):
+            is_default = number == 0 or number % len(DAMAGES) == place
+            marks = [] if is_default else [pytest.mark.battery]
+            yield pytest.param(name, *told, id=f"{name}-{damage}", marks=marks)
+
+
+@pytest.mark.parametrize(("name", "damage", "message"), [*_damaged()])
 def test_a_damaged_file_is_refused_at_the_first_batch(
     folder: Path, name: str, damage: Callable[[Path], object], message: str
 ) -> None:

@@ -11,10 +11,8 @@ from tests.suite.heads_sweep import HEADS, LocalStore
 
 
 @pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> LocalStore:
-    store = LocalStore(tmp_path_factory.mktemp("store"))
-    store.writer()
-    return store
+def empty_store(store_tables: Path) -> LocalStore:
+    return LocalStore(store_tables.parent)
 
 
 @pytest.fixture

@@ -58,10 +58,11 @@ def filled(path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory, store_tables: Path) -> Path:
     from bakeoff.suite.tracking.write import RunWriter
 
     out = tmp_path_factory.mktemp("whole")
+    shutil.copy(store_tables, out / "mlflow.db")
     filled(out / "journal.db")
     store = store_of(out, None)
     with Journal(out / "journal.db") as journal:
