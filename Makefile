@@ -40,7 +40,7 @@ parity-test: .venv/bench
 	$(BIN)/python -m pytest -m parity tests/parity tests/benchmarks
 
 timing-test: develop
-	$(BIN)/python -m pytest -m timing -s tests/suite/timing
+	$(BIN)/python -m pytest -m timing -s tests/suite/timing tests/suite/probes
 
 statistics-test: develop
 	$(BIN)/python -m pytest -m statistics -s tests/reports

@@ -31,7 +31,6 @@ _PROPER = {  # how the literature writes names
     "bigbird": "BigBird",
     "cnn": "CNN",
     "conv": "convolution",
-    "deit": "DeiT",
     "dilated_conv": "dilated convolution",
     "fnet": "FNet",
     "gru": "GRU",
@@ -48,7 +47,6 @@ _PROPER = {  # how the literature writes names
     "sgd": "SGD",
     "shaw": "Shaw",
     "t5": "T5",
-    "vit": "ViT",
 }
 _PLAIN = "baseline"  # key of `Ablation.words` for the baseline itself
 
