@@ -101,8 +101,9 @@ def answer(
     claimed, means, difference = answer_in_words(judged), *sides_in_words(about, found, judged)
     direct = (law,) if law else lead.sentences
     if not direct:
-        is_along = series is not None and is_of_score
-        elsewhere = along_the_axis(about, measured, series, sides, top) if is_along else ""
+        elsewhere = ""
+        if series and is_of_score:
+            elsewhere = along_the_axis(about, measured, series, sides, top)
         direct = (_with(claimed, ", ".join(filter(None, (means, difference))), elsewhere),)
         direct, claimed = (*direct, *lead.after), ""
     elif lead.has_means:
