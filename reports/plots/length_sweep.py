@@ -94,7 +94,8 @@ def crossover_figure(about: About, growth: Growth, what: str) -> Drawing | None:
     lines = _lines(about, growth, is_ratio=True)
     if not any(len(line.points) > 1 for line in lines):
         return None
-    crossings = [crossover(growth, line.name, about.baseline) for line in lines]
+    variants = [about.variants[line.index] for line in lines]
+    crossings = [crossover(growth, each, about.baseline) for each in variants]
     values = [1.0, *(value for line in lines for value in line.points.values())]
     is_wide = max(values) > 100 * min(values)
     return draw(
