@@ -44,6 +44,12 @@ ABLATION = Ablation(
         published="Mamba-2 is ahead of a Transformer in perplexity at equal FLOPs, 125M to 1.3B",
     ),
     recipe=Recipe(learning_rate="tuned"),
+    words={
+        "equal=steps": "equal steps",
+        "equal=flops": "equal FLOPs",
+        "equal=seconds": "equal time",
+        "equal=parameters": "equal parameters",
+    },
     scales={
         "quick": Scale(
             tasks=["shakespeare_tragedies"],
