@@ -48,9 +48,8 @@ statistics-test: develop
 mutants: develop
 	$(BIN)/python tools/mutants.py
 
-# In two processes, which mostly wait; tests/conftest.py gives each of them its own files.
 cluster-test: develop
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "cluster and not slow" tests/cluster tests/suite/cluster tests/suite/sweep tests/suite/probes tests/suite/training/engines
+	$(BIN)/python -m pytest -m "cluster and not slow" tests/cluster tests/suite/cluster tests/suite/sweep tests/suite/probes tests/suite/training/engines
 
 # Inject faults into real sweeps. `python -m tools.chaos --write` writes the figures into docs/reliability.md.
 chaos: develop
