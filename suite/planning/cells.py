@@ -94,7 +94,7 @@ def filled_cells(probe: Probe, group: ComparisonGroup, num_seeds: int) -> Filled
 
 def settling_cells(group: ComparisonGroup) -> Filled:
     """Yield cells and trials that find the learning rates and the numbers of steps of others."""
-    possible = group.possible.items()
+    possible = [(label, t) for label, t in group.table.items() if isinstance(t, Trial)]
     for name, role in ((LEARNING_RATE, SEARCH), (PACE_OF_STEPS, PACE)):
         needed = {label: found.parents.get(role) for label, found in possible}
         table = {label: found for label, found in needed.items() if found is not None}

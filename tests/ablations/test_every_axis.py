@@ -145,7 +145,7 @@ def _check(pair: Pair) -> None:
     elif pair.axis in BESIDE_THE_MODEL:
         assert differing == {BESIDE_THE_MODEL[pair.axis]}, where
     elif pair.axis == EQUAL:
-        assert differing in ({"training"}, {"subjects"}), where
+        assert differing in ({"training"}, {"subjects"}, {"pace"}), where
     elif pair.axis in {"task", "length"}:
         assert pair.axis in differing, where
     else:  # a mixer may have its own learning rate, and a start also changes the model

@@ -111,7 +111,7 @@ def test_every_kind_has_its_figure_with_source_and_words() -> None:
 def test_what_is_seen_is_said_in_words() -> None:
     found = drawings(FULL)
     looks = in_words(found["looks"])
-    assert re.match(r"heads=8 \(baseline\): last layer: at most \d\.\d at row 2, column 3", looks)
+    assert re.match(r"8 heads: last layer: at most \d\.\d at row 2, column 3", looks)
     assert looks.count("rollout: at most") == 3
     said = in_words(found["filters"])
     assert "16 of 2 x 2 pixels, the first explains 42 % of the variance" in said
@@ -198,12 +198,12 @@ def test_positions_that_variants_share_stand_there_once() -> None:
     shared = about({"heads=8": vision(), "heads=1": vision()})
     drawing = drawings(shared)["places"]
     assert len(decoded(drawing)) == 2  # one picture and its scale
-    assert "heads=8 (baseline) and heads=1" in in_words(drawing)
+    assert "8 heads and 1 head" in in_words(drawing)
 
 
 def test_who_has_no_vectors_is_named() -> None:
     said = about({"heads=8": vision(), "heads=1": vision()[:2]})
-    assert "heads=1 has no such vectors." in drawings(said)["places"].caption
+    assert "1 head has no such vectors." in drawings(said)["places"].caption
     assert "no such vectors" not in drawings(FULL)["places"].caption
 
 
@@ -331,14 +331,14 @@ MADE = about({"heads=8": drawn(), "heads=1": drawn(1), "heads=2": drawn(2, ways=
 
 def test_each_picture_has_the_right_caption_and_those_of_the_models() -> None:
     said = in_words(drawings(TOLD)["captions"])
-    assert said.startswith("Picture 1: asked for: a dog left of a key; heads=8 (baseline): a cat")
+    assert said.startswith("Picture 1: asked for: a dog left of a key; 8 heads: a cat")
     assert said.count("a cat of") == 12
 
 
 def test_words_are_over_the_picture_and_the_figure_says_where_they_look() -> None:
     found = drawings(TOLD)["words-1"]
-    assert "heads=8 (baseline): most at a: row 1, column 1; dog: row 1, column 2" in in_words(found)
-    assert "heads=2" not in in_words(found)  # that variant has no weights
+    assert "8 heads: most at a: row 1, column 1; dog: row 1, column 2" in in_words(found)
+    assert "2 heads" not in in_words(found)  # that variant has no weights
     assert all(word in found.svg for word in ("dog", "key"))
     assert found.svg.count("<defs") >= 1
 
@@ -366,9 +366,9 @@ def test_each_model_has_a_row_for_what_came_back_and_one_for_what_it_drew() -> N
     asked, *models = in_words(drawing).partition(". ")[0].split("; ")
     assert asked == "Four pictures each: asked for"
     assert models == [
-        "heads=8 (baseline), given back, below drawn",
-        "heads=1, given back, below drawn",
-        "heads=2, drawn",
+        "8 heads, given back, below drawn",
+        "1 head, given back, below drawn",
+        "2 heads, drawn",
     ]
     assert "1: a dog left of a key." in drawing.caption
     assert "4: a dog above a cat." in drawing.caption

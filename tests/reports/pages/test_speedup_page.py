@@ -19,7 +19,7 @@ from tests.reports.made_scaling_law import STEPS, TASK, sweep
 from tests.reports.read_page import ReadPage
 
 CURVE = tuple(f"mixer=attention, dim=32, steps={steps}" for steps in STEPS)
-NEEDS = "attention needs 1.69 times the FLOPs of lstm for the same bits per character"
+NEEDS = "attention needs 1.69 times the FLOPs of LSTM for the same bits per character"
 
 
 def saved(
@@ -64,7 +64,7 @@ def test_a_score_outside_the_curve_is_said_once(tmp_path: Path) -> None:
     made = answer(found.about, found.measured, found.verdict, found.growths)
     assert made.sentence == (
         "The models of this scale cannot show whether the LSTM needs fewer FLOPs: attention needs "
-        "more than 1.00 times the FLOPs of lstm, 2,000 steps for the same bits per character, "
+        "more than 1.00 times the FLOPs of LSTM, 2,000 steps for the same bits per character, "
         "which is beyond its largest budget."
     )
     assert _bar(found) is None

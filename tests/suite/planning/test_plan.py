@@ -517,8 +517,8 @@ def test_an_id_is_the_hash_of_the_content() -> None:
         assert (content.pop("test_lengths"), content.pop("decoding")) == ((), ())
         assert content.pop("precision") == "float32"
         assert (content.pop("beam"), content.pop("length_penalty")) == (1, 0.6)
-        unset = ("start", "teacher", "threads", "trained", "search", "num_training_examples")
-        assert content.pop("found_rate") is None
+        parents = ("start", "teacher", "trained", "search", "pace", "reference")
+        unset = (*parents, "threads", "num_training_examples", "found_rate", "found_steps")
         assert {content.pop(name) for name in unset} == {None}
         if content["training"]:
             for name, idle in IDLE.items():
