@@ -357,7 +357,6 @@ def test_overview_shows_every_ablation_and_every_claim(tmp_path: Path) -> None:
         "Nothing?",
         "8 heads beat one",
         "Scale standard (runs on one GPU in hours).",
-        "56 of 60 planned measurements",
         "1 diverged, 3 skipped",
         "arXiv:1706.03762, Table 3 (A)",
         "supported",
