@@ -24,12 +24,9 @@ from bakeoff.suite.probes.probe import step_choice
 from bakeoff.suite.provenance import num_cpus
 from bakeoff.suite.schema import (
     FAILURES,
-    LEARNING_RATE,
+    FINDERS,
     MIXER_ALONE,
-    PACE,
-    PACE_OF_STEPS,
     QUALITY,
-    SEARCH,
     Cell,
     Plan,
     Price,
@@ -188,8 +185,8 @@ def _left(p: Plan, states: Sequence[TrialState], costs: _Costs) -> str:
 def _of_parents(p: Plan, trials: Sequence[Trial], costs: _Costs) -> str:
     """Return the times of parts, as `` (pre-training: about 2 min)``; empty without any."""
     part_of = {cell.trial_id: cell.variant for cell in parent_cells(p)}
-    part_of |= {t.trial_id: SEARCH for t in trials if t.probe == LEARNING_RATE}
-    part_of |= {t.trial_id: PACE for t in trials if t.probe == PACE_OF_STEPS}
+    role_of = {probe_name: role for role, probe_name in FINDERS.items()}
+    part_of |= {t.trial_id: role_of[t.probe] for t in trials if t.probe in role_of}
     parts = dict.fromkeys(part_of[t.trial_id] for t in trials if t.trial_id in part_of)
     to_start, times = _seconds(p, (), costs), []
     for part in parts:
@@ -396,8 +393,8 @@ def _spendings(plan: Plan) -> dict[str, Spending]:
     for trial in plan.trials:
         if trial.training and len(trial.subjects) == 1:
             teachers = trial.teacher.subjects if trial.teacher else ()
-            own = (teacher.spelling for teacher in teachers)
-            kind = kinds_of(trial)[0], trial.pace is None, *own
+            is_known = trial.pace is None  # the number of its steps
+            kind = kinds_of(trial)[0], is_known, *(teacher.spelling for teacher in teachers)
             if kind not in of_kind:  # seeds of one variant cost the same
                 of_kind[kind] = spending_of(trial)
             found[trial.trial_id] = of_kind[kind]

@@ -33,8 +33,7 @@ from bakeoff.suite.journal.editions import (
 )
 from bakeoff.suite.journal.sqlite_schema import FAILED, JournalError, marks, one
 from bakeoff.suite.schema import (
-    LEARNING_RATE,
-    PACE_OF_STEPS,
+    FINDERS,
     About,
     Cell,
     Plan,
@@ -227,7 +226,7 @@ def _label(trial: Trial, cell: Cell) -> str:
         return f"{trial.probe}, {where}"
     if len(trial.subjects) > 1:
         return f"{trial.probe} of {len(trial.subjects)} variants, {where}, process {trial.seed}"
-    if trial.training is None or trial.probe in (LEARNING_RATE, PACE_OF_STEPS):
+    if trial.training is None or trial.probe in FINDERS.values():
         seed = f", seed {trial.seed}" if trial.trained else ""
         return f"{trial.probe} of {cell.variant}, {where}{seed}"
     return f"{cell.variant}, {where}, seed {trial.seed}"

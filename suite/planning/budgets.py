@@ -55,7 +55,8 @@ class Spending:
 
     Attributes:
         num_steps: Training steps, or None if they are found by timing them.
-        training_flops: FLOPs of all steps, or None if those of a user's own model are not known.
+        training_flops: FLOPs of all steps, or None if the steps are not known, or the FLOPs of a
+            user's own model.
         num_parameters: Trained parameters of the model.
     """
 
@@ -135,8 +136,7 @@ def _of_equal_amount(
 def _of_equal_time(found: Trial, reference: Trial) -> Trial:
     """Return the variant with a trial before it that finds the steps of the reference's time."""
     own, other = (
-        replace(as_trained(each), search=None, test_lengths=(), decoding=())
-        for each in (found, reference)
+        replace(as_trained(each), search=None, test_lengths=()) for each in (found, reference)
     )
     if own == other:
         return found

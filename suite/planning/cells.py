@@ -21,13 +21,12 @@ from bakeoff.suite.planning.resolve import as_trained, not_compiled
 from bakeoff.suite.probes.probe import Probe, at_length
 from bakeoff.suite.probes.probe import probe as probe_named
 from bakeoff.suite.schema import (
+    FINDERS,
     GREEDY,
     LEARNING_RATE,
     MIXER_ALONE,
-    PACE,
     PACE_OF_STEPS,
     QUALITY,
-    SEARCH,
     USUAL_PENALTY,
     Cell,
     MetricSpec,
@@ -46,6 +45,7 @@ Table = Mapping[str, Trial | Impossible]
 Filled = Iterator[tuple[Cell, Trial | None]]
 # Fields of a trial that describe a training; a trial that examines a trained model has none of
 # them.
+_OF_SEED_0 = {"search": LEARNING_RATE, "pace": PACE_OF_STEPS, "reference": QUALITY}  # their probes
 _OF_A_TRAINING = frozenset({"training", "search", "pace", "parallel"})
 
 
@@ -95,7 +95,7 @@ def filled_cells(probe: Probe, group: ComparisonGroup, num_seeds: int) -> Filled
 def settling_cells(group: ComparisonGroup) -> Filled:
     """Yield cells and trials that find the learning rates and the numbers of steps of others."""
     possible = [(label, t) for label, t in group.table.items() if isinstance(t, Trial)]
-    for name, role in ((LEARNING_RATE, SEARCH), (PACE_OF_STEPS, PACE)):
+    for role, name in FINDERS.items():
         needed = {label: found.parents.get(role) for label, found in possible}
         table = {label: found for label, found in needed.items() if found is not None}
         yield from filled_cells(probe_named(name), replace(group, table=table), 1)
@@ -170,11 +170,9 @@ def trial_of(probe: Probe, variants: tuple[Trial, ...], seed: int) -> Trial:
     if values.get("beam") == GREEDY:
         # The penalty has no effect in greedy search: all penalties share a trial.
         values["length_penalty"] = USUAL_PENALTY
-    for role, finds in (("search", LEARNING_RATE), ("pace", PACE_OF_STEPS)):
-        if values.get(role):
-            values[role] = trial_of(probe_named(finds), (values[role],), 0)
-    if values.get("reference"):
-        values["reference"] = trial_of(probe_named(QUALITY), (values["reference"],), 0)
+    for part, name in _OF_SEED_0.items():
+        if values.get(part):
+            values[part] = trial_of(probe_named(name), (values[part],), 0)
     for name in {"start", "teacher"} & values.keys():
         values[name] = _parent(values[name], seed)
     if reads:

@@ -54,13 +54,12 @@ from bakeoff.suite.planning.variants import (
 )
 from bakeoff.suite.probes.probe import Probe, probe
 from bakeoff.suite.schema import (
+    FINDERS,
     FLOORS,
     LEARNING_RATE,
     MIXER_ALONE,
-    PACE,
     PACE_OF_STEPS,
     QUALITY,
-    SEARCH,
     About,
     Cell,
     ClaimSpec,
@@ -244,7 +243,7 @@ def _refuse_unfit_probes(ablation: Ablation) -> None:
 
 def _settling(groups: _Groups, trials: Sequence[Trial]) -> list[tuple[Cell, Trial | None]]:
     """Return the cells of the trials that find a learning rate or steps for one of these."""
-    needed = [t.parents.get(role) for t in trials for role in (SEARCH, PACE)]
+    needed = [t.parents.get(role) for t in trials for role in FINDERS]
     wanted = {each.trial_id for each in needed if each is not None}
     found = (each for group in groups.of(probe(LEARNING_RATE)) for each in settling_cells(group))
     return [(cell, trial) for cell, trial in found if cell.trial_id in wanted]

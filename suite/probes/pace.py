@@ -19,7 +19,7 @@ import torch
 
 from bakeoff.suite.events import TrialRemark
 from bakeoff.suite.probes.probe import Probe, Said, measurement, started
-from bakeoff.suite.schema import PACE_OF_STEPS, TRAINING_STEPS, Measurement, Trial, metric_spec
+from bakeoff.suite.schema import PACE_OF_STEPS, TRAINING_STEPS, Trial, metric_spec
 from bakeoff.suite.training.loop import TrainingProgress, steps
 
 _NUM_WARM_UP_STEPS = 3
@@ -55,8 +55,9 @@ class Pace(Probe):
             ]
         mine, theirs = (1e3 * statistics.median(each) for each in zip(*turns, strict=True))
         yield TrialRemark(f"a step takes {mine:.3g} ms, a step of the baseline {theirs:.3g} ms")
-        ratios = sorted(theirs / mine for mine, theirs in turns)
-        yield _rounded(statistics.median(ratios) * trial.reference.training.steps)
+        ratio = statistics.median(theirs / mine for mine, theirs in turns)
+        found = max(1, round(ratio * trial.reference.training.steps))
+        yield measurement(metric_spec(TRAINING_STEPS), found)
 
 
 def _endless(trial: Trial, device: str) -> Generator[TrialRemark, None, _Steps]:
@@ -76,7 +77,3 @@ def _seconds(training: _Steps, num_steps: int, device: str) -> float:
     if device != "cpu":
         torch.cuda.synchronize(device)
     return (time.perf_counter() - begun) / num_steps
-
-
-def _rounded(found: float) -> Measurement:
-    return measurement(metric_spec(TRAINING_STEPS), max(1, round(found)))

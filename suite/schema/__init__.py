@@ -42,6 +42,7 @@ from bakeoff.suite.schema.training import Precision as Precision
 from bakeoff.suite.schema.training import StepRuntime as StepRuntime
 from bakeoff.suite.schema.training import Training as Training
 from bakeoff.suite.schema.training import without_idle
+from bakeoff.suite.schema.trial import FINDERS as FINDERS
 from bakeoff.suite.schema.trial import GREEDY as GREEDY
 from bakeoff.suite.schema.trial import MEMORY_PROBES as MEMORY_PROBES
 from bakeoff.suite.schema.trial import PACE as PACE

@@ -7,6 +7,7 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 
 from bakeoff.models.model_spec import ModelSpec, content_hash
+from bakeoff.suite.schema.metrics import LEARNING_RATE, PACE_OF_STEPS
 from bakeoff.suite.schema.task_names import is_own_data, task_identity, task_label
 from bakeoff.suite.schema.training import Parallel, Precision, Training, without_idle
 
@@ -18,6 +19,7 @@ GREEDY, USUAL_PENALTY = 1, 0.6  # the default beam and length penalty, which a t
 PRETRAINING, TEACHER, TRAINED = "pre-training", "teacher", "training"
 SEARCH = "search for the learning rate"
 PACE = "timing of a training step"
+FINDERS = {SEARCH: LEARNING_RATE, PACE: PACE_OF_STEPS}  # those that find a setting, by probe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from bakeoff.suite.journal.journal import Journal
 from bakeoff.suite.provenance import provenance
 from bakeoff.suite.schema import (
     FAILURES,
+    FINDERS,
     LEARNING_RATE,
     PACE,
     PRETRAINING,
@@ -34,7 +35,6 @@ _SAID = {
     SEARCH: "of its learning rate search",
     PACE: "which times its training step",
 }
-_LEAVE_NO_WEIGHTS = (SEARCH, PACE)
 
 
 class StartWeights:
@@ -104,10 +104,10 @@ class _Reasons:
 
     def _why(self, trial_id: str, part: str) -> tuple[Status, str] | None:
         """Return the status, and the rest of the sentence."""
-        if part not in _LEAVE_NO_WEIGHTS and self._are_kept(trial_id):
+        if part not in FINDERS and self._are_kept(trial_id):
             return None
         results = [*self._journal.results([trial_id])]
-        if part in _LEAVE_NO_WEIGHTS and any(each.status is Status.OK for each in results):
+        if part in FINDERS and any(each.status is Status.OK for each in results):
             return None
         if not results:
             return Status.ERROR, "has no result"
