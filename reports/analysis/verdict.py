@@ -10,7 +10,6 @@ whole argument.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -114,8 +113,8 @@ class Verdict:
         kind: The outcome in words, with ``exploratory`` if the claim was stated in this form after
             some of its results, with ``indicative`` if the scale is small.
         finding: The finding, without a full stop.
-        basis: The seeds, interval and claimed size; the
-            whole finding if there is no interval.
+        basis: A sentence on the seeds, the interval and the claimed size; the whole finding if
+            there is no interval.
         effect: The advantage with its interval, such as ``+0.031 bit (+0.010 to +0.051)``; empty if
             it was not computed.
         details: Whole sentences: probability of improvement, sign-flip p, how many seeds would
@@ -288,21 +287,29 @@ def _finding(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str
         return f"no verdict, since {found.why_invalid}"
     if found.claim.counted_by and found.why_not_tested and advantage.point is None:
         return f"no verdict, since {found.why_not_tested}"
-    text = f"{_difference(found, advantage)}{_remark(found, advantage, outcome)}"
-    if found.why_not_tested:
-        text += "; this does not show which is better once the task is learnt, since "
-    return f"{text}{found.why_not_tested}"
+    verb, size = _against_claimed(found, advantage, outcome)
+    remark = f"; the interval {verb} {size}" if verb == "contains" else f", {size}" if size else ""
+    remark = remark or _remark(found, outcome)
+    return f"{_difference(found, advantage)}{remark}{_why_not_tested(found)}"
 
 
 def _rests_on(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
+    """Return `Verdict.basis`."""
     if found.why_invalid or found.diverged or advantage.low is None:
         return f"{capitalized(_finding(found, advantage, outcome))}."
-    remark = _remark(found, advantage, outcome).replace("; the interval", " and")
-    remark = re.sub("^, (?=at least|less)", " and is ", remark)
-    text = f"The 95 % interval is that of {found.count(advantage.n, 'paired')}{remark}"
-    if found.why_not_tested:
-        text += "; this does not show which is better once the task is learnt, since "
-    return f"{text}{found.why_not_tested}."
+    verb, size = _against_claimed(found, advantage, outcome)
+    remark = f" and {verb} {size}" if size else _remark(found, outcome)
+    seeds = found.count(advantage.n, "paired")
+    return f"The 95 % interval is that of {seeds}{remark}{_why_not_tested(found)}."
+
+
+def _why_not_tested(found: Evidence) -> str:
+    if not found.why_not_tested:
+        return ""
+    return (
+        "; this does not show which is better once the task is learnt, since "
+        f"{found.why_not_tested}"
+    )
 
 
 def _effect(found: Evidence, advantage: Estimate) -> str:
@@ -385,30 +392,40 @@ def _claimed(found: Evidence) -> str:
     return f"the {found.claim.by:g}{unit} claimed"
 
 
-def _remark(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> str:
-    by, low = found.by, advantage.low
+def _against_claimed(
+    found: Evidence, advantage: Estimate, outcome: ClaimOutcome
+) -> tuple[str, str]:
+    """Return what the interval does, ``contains`` or ``is``, and the claimed size; else nothing."""
+    by, low, claimed = found.by, advantage.low, _claimed(found)
+    match outcome:
+        case _ if found.diverged:
+            return "", ""
+        case ClaimOutcome.SUPPORTED if by and low is not None:
+            return ("contains", claimed) if by > low else ("is", f"at least {claimed}")
+        case ClaimOutcome.SMALLER:
+            return "is", f"less than {claimed}"
+        case ClaimOutcome.REFUTED if by and not advantage.excludes_zero:
+            return "is", f"less than {claimed}"
+        case ClaimOutcome.INCONCLUSIVE if by and not (found.is_unresolved or found.is_mostly_noisy):
+            return "contains", f"both {1 if found.is_ratio else 0} and {claimed}"
+        case _:
+            return "", ""
+
+
+def _remark(found: Evidence, outcome: ClaimOutcome) -> str:
+    """Return a clause on the outcome, where it does not depend on the claimed size alone."""
     if found.diverged:
         return ""
     match outcome:
         case ClaimOutcome.UNDERPOWERED:
             return f"; at least {MIN_PAIRS} pairs are needed for a verdict"
-        case ClaimOutcome.SUPPORTED if by and low is not None:
-            is_inside = by > low
-            return f"{'; the interval contains' if is_inside else ', at least'} {_claimed(found)}"
-        case ClaimOutcome.SMALLER:
-            return f", less than {_claimed(found)}"
         case ClaimOutcome.EQUIVALENT:
             return f"; either way it is less than {_claimed(found)}"
-        case ClaimOutcome.REFUTED if by and not advantage.excludes_zero:
-            return f", less than {_claimed(found)}"
         case ClaimOutcome.INCONCLUSIVE if found.is_unresolved:
             ratio = as_ratio(math.exp(found.resolution))
             return f"; repeated measurements of the baseline differ by a ratio of up to {ratio}"
         case ClaimOutcome.INCONCLUSIVE if found.is_mostly_noisy:
             return "; most of the timings are noisy"
-        case ClaimOutcome.INCONCLUSIVE if by:
-            none = 1 if found.is_ratio else 0
-            return f"; the interval contains both {none} and {_claimed(found)}"
         case _:
             return ""
 
