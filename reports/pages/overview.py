@@ -71,6 +71,8 @@ class OverviewEntry:
         answer: The answer to its question in a sentence.
         hardware: The devices on which it ran.
         date: The day on which it was first planned, as ``2026-11-22``; empty if it is unknown.
+        measured: A sentence on how many planned measurements there are.
+        is_whole: Whether all planned measurements are there.
         verdict: The verdict on its claim, with its q-value, or None without a claim.
         published: The published figure and its source.
         stated: A sentence on whether the claim was registered before its results.
@@ -85,6 +87,7 @@ class OverviewEntry:
     hardware: str
     date: str
     measured: str
+    is_whole: bool
     verdict: Verdict | None
     published: str
     stated: str
@@ -179,6 +182,7 @@ def _entry(sweep: Sweep, verdict: Verdict | None) -> OverviewEntry:
     about, measured = sweep.about, sweep.measured
     best = best_in_words(about, primary(measured, about.tasks[0]))
     devices = dict.fromkeys(made.device for made in about.provenances.values())
+    coverage = whole_coverage(about, measured)
     return OverviewEntry(
         ablation=about.ablation,
         link=f"{slug(about.ablation)}/index.html",
@@ -187,7 +191,8 @@ def _entry(sweep: Sweep, verdict: Verdict | None) -> OverviewEntry:
         scale=about.scale,
         hardware=listed(list(devices)),
         date=next((date(each)[:_DAY] for each in about.editions if _is_dated(each)), ""),
-        measured=coverage_in_words(whole_coverage(about, measured), sweep.num_trials),
+        measured=coverage_in_words(coverage, sweep.num_trials),
+        is_whole=coverage.num_measured == coverage.num_total,
         verdict=verdict,
         published=published_in_words(about),
         stated=stated_in_words(about, verdict),

@@ -67,7 +67,7 @@ def sweep(ablation: str = "heads") -> Sweep:
             a=NAMES[1],
             b=NAMES[4],
             by=0.0,
-            source=f"<img src=x> {_URI}",
+            source=f"<img src=x> {NAMES[1]} {_URI}",
             task=task,
             published=NAMES[3],
         ),
