@@ -44,6 +44,7 @@ ABLATION = Ablation(
         published="Mamba-2 is ahead of a Transformer in perplexity at equal FLOPs, 125M to 1.3B",
     ),
     recipe=Recipe(learning_rate="tuned"),
+    opens_with="by equal",
     words={
         "equal=steps": "equal steps",
         "equal=flops": "equal FLOPs",

@@ -28,7 +28,7 @@ from bakeoff.reports.pages.gaps import (
     notation_of,
     written_means,
 )
-from bakeoff.reports.pages.opening import MULTIPLE, TASK, Opening
+from bakeoff.reports.pages.opening import BY, MULTIPLE, TASK, Opening
 from bakeoff.reports.plots.tradeoff import pareto_front
 from bakeoff.reports.results.axis_values import all_values_of, as_text, belongs, number
 from bakeoff.reports.results.length_sweep import Growth
@@ -248,6 +248,21 @@ def _lead_of_places(case: _FindingsCase) -> Lead:
     return Lead(sentences=tuple(_ranking(case.about, one) for one in every), has_means=True)
 
 
+def _lead_of_kinds(case: _FindingsCase) -> Lead:
+    """Return a ranking at each value of the axis that the ablation asks to see."""
+    along, at = case.top.along, case.top.at
+    if along is None or not at or case.about.opens_with != f"{BY}{along.axis}":
+        return Lead()
+    if not (along.has_kinds and along.is_of_groups):
+        return Lead()
+    ranked = []
+    for place, there in at.items():
+        named = {variant: name for name, (_, variant) in there.items()}
+        where = f"at {along.title_of(place)}"
+        ranked.append(_ranking(case.about, case.series, named, where=where))
+    return Lead(sentences=tuple(ranked), has_means=True)
+
+
 def _lead_of_tasks(case: _FindingsCase) -> Lead:
     """Return how variants do on each task, and what they save."""
     about, along, scores = case.about, case.top.along, _learnt(case)
@@ -298,6 +313,7 @@ _LEADS = (
     _lead_of_sizes,
     _lead_of_numbers,
     _lead_of_places,
+    _lead_of_kinds,
     _lead_of_tasks,
     _lead_of_changes,
 )

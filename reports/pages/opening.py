@@ -108,7 +108,7 @@ def _asked_for(case: _OpeningCase) -> Opening | None:
     if not case.about.opens_with.startswith(BY):
         return None
     name = case.about.opens_with.removeprefix(BY)
-    return _along(case, name) or _lines(case, (name,))
+    return _along(case, name) or _lines(case, (name,)) or _kinds(case, name)
 
 
 def _law(case: _OpeningCase) -> Opening | None:
@@ -274,11 +274,20 @@ def _multiples(case: _OpeningCase) -> Opening | None:
     return _drawn(case, points, axis=MULTIPLE, titles={MULTIPLE: title}, how="by")
 
 
-def _kinds(case: _OpeningCase) -> Opening | None:
-    """Return two crossed axes of words: the values of one side by side, a mark for each other."""
+def _kinds(case: _OpeningCase, asked: str = "") -> Opening | None:
+    """Return two crossed axes of words: the values of one side by side, a mark for each other.
+
+    If an axis is asked for, the first axis is crossed with it, and others stay at the baseline's
+    values.
+    """
     about, series = case.about, case.series
     met = [v for v in about.variants if belongs(about, v, series.task) and series.values(v)]
     values = {variant: all_values_of(about, variant) for variant in met}
+    if asked and about.baseline in values:
+        own = values[about.baseline]
+        fixed = [name for name in about.axes[1:] if name != asked]
+        met = [v for v in met if all(values[v][name] == own[name] for name in fixed)]
+        values = {variant: values[variant] for variant in met}
     varied = [
         n for n in about.axes if len({as_text(one.get(n, "")) for one in values.values()}) > 1
     ]

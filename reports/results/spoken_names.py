@@ -22,6 +22,7 @@ _AXES = {
     "dim": "width",
     "key_dim": "d_k",
     "is_source_reversed": "source reversed",
+    "equal": "equal budget",
     "zero": "ZeRO",
 }
 _NOTHING = ("none", "None")

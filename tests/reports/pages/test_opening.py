@@ -147,6 +147,8 @@ def test_more_findings_stand_below_the_figure(name: str, part: str) -> None:
         ("gradients", "Initial gradient (log10) at distance 64 is "),
         ("linear_attention", "linear Transformer, FNet and S4D at every length."),
         ("masking", "better: 40 % hidden by 0.062 (0.034 to 0.090); worse: "),
+        ("budgets", "at equal steps is 2.649 (Mamba-2), 2.658 (LSTM), 2.754 (attention); "),
+        ("budgets", "at equal time is 2.656 (LSTM), 2.721 (Mamba-2), 2.754 (attention); the first"),
         ("patch_positions", "the first is not told apart from learned positions."),
         ("positions", "Bits per character at length 512 is 2.6930 (Shaw), 2.805 (ALiBi), "),
         ("recall", "From width 32 to 64: "),
