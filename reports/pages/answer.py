@@ -84,10 +84,10 @@ def answer(
     sides = (found.claim.a, found.claim.b) if found else ()
     top = opening(about, measured, series, sides, growths) if series else Opening()
     is_of_score = not (found and found.claim.counted_by)  # a speedup is that of a whole curve
-    lead = Lead()
-    if series and found and is_of_score:
-        lead = lead_in_words(about, measured, series, sides, top)
     law = law_in_words(about, measured, series.task) if series and about.held_out else ""
+    lead = Lead(sentences=(law,)) if law else Lead()
+    if series and found and is_of_score and not law:
+        lead = lead_in_words(about, measured, series, sides, top)
     besides = tuple(_others(about, measured, series, sides, top, lead))
     drawings = tuple(filter(None, (opening_picture(about), *top.drawings)))
     if judged is None or found is None:
@@ -98,26 +98,30 @@ def answer(
             finding=why if best else "",
             drawings=drawings,
         )
-    claimed, means, difference = answer_in_words(judged), *sides_in_words(about, found, judged)
-    direct = (law,) if law else lead.sentences
-    if not direct:
+    claimed = answer_in_words(judged)
+    numbers = _not_in(lead, *sides_in_words(about, found, judged))
+    if lead.sentences:
+        sentences, claimed = lead.sentences, _with(claimed, numbers)
+    else:  # the claim is the answer
         elsewhere = ""
         if series and is_of_score:
             elsewhere = along_the_axis(about, measured, series, sides, top)
-        direct = (_with(claimed, ", ".join(filter(None, (means, difference))), elsewhere),)
-        direct, claimed = (*direct, *lead.after), ""
-    elif lead.has_means:
-        claimed = _with(claimed, difference)
-    elif not lead.has_gap:
-        claimed = _with(claimed, ", ".join(filter(None, (means, difference))))
+        sentences, claimed = (_with(claimed, numbers, elsewhere), *lead.after), ""
     return Answer(
-        sentence=" ".join(direct),
+        sentence=" ".join(sentences),
         besides=besides,
         finding=" ".join(filter(None, (claimed, judged.basis))),
         badge=judged.kind,
         outcome=str(judged.outcome),
         drawings=drawings,
     )
+
+
+def _not_in(lead: Lead, means: str, difference: str) -> str:
+    """Return the means and the difference of a claim's sides, without those that `lead` states."""
+    if lead.has_gap:
+        return ""
+    return ", ".join(filter(None, ("" if lead.has_means else means, difference)))
 
 
 def _with(sentence: str, *clauses: str) -> str:

@@ -192,7 +192,7 @@ def _entry(sweep: Sweep, verdict: Verdict | None) -> OverviewEntry:
         hardware=listed(list(devices)),
         date=next((date(each)[:_DAY] for each in about.editions if _is_dated(each)), ""),
         measured=coverage_in_words(coverage, sweep.num_trials),
-        is_whole=coverage.num_measured == coverage.num_total,
+        is_whole=coverage.is_complete,
         verdict=verdict,
         published=published_in_words(about),
         stated=stated_in_words(about, verdict),

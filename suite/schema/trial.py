@@ -19,7 +19,8 @@ GREEDY, USUAL_PENALTY = 1, 0.6  # the default beam and length penalty, which a t
 PRETRAINING, TEACHER, TRAINED = "pre-training", "teacher", "training"
 SEARCH = "search for the learning rate"
 PACE = "timing of a training step"
-FINDERS = {SEARCH: LEARNING_RATE, PACE: PACE_OF_STEPS}  # those that find a setting, by probe
+# The probe of each parent that finds a setting.
+FINDERS = {SEARCH: LEARNING_RATE, PACE: PACE_OF_STEPS}
 
 
 @dataclass(frozen=True, kw_only=True)
