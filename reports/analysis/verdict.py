@@ -17,6 +17,7 @@ from enum import StrEnum
 from bakeoff.reports.analysis.claim_data import (
     Divergence,
     Evidence,
+    Strength,
     details,
     evidence,
     p_of_no_difference,
@@ -113,8 +114,8 @@ class Verdict:
         kind: The outcome in words, with ``exploratory`` if the claim was stated in this form after
             some of its results, with ``indicative`` if the scale is small.
         finding: The finding, without a full stop.
-        basis: A sentence on the seeds, the interval and the claimed size; the whole finding if
-            there is no interval.
+        basis: A sentence on the seeds, the interval and the claimed size, or the whole finding if
+            there is no interval; another on how many seeds would settle an open verdict.
         effect: The advantage with its interval, such as ``+0.031 bit (+0.010 to +0.051)``; empty if
             it was not computed.
         details: Whole sentences: probability of improvement, sign-flip p, how many seeds would
@@ -180,7 +181,7 @@ def verdict(about: About, measured: Sequence[Series]) -> Verdict | None:
         statement=found.claim.statement.strip().rstrip("."),
         kind=_kind(about, outcome, is_exploratory=bool(why_exploratory)),
         finding=_finding(found, advantage, outcome),
-        basis=_rests_on(found, advantage, outcome),
+        basis=_rests_on(found, advantage, outcome) + _would_settle(found, strong, is_open=is_open),
         effect=_effect(found, advantage),
         details=tuple(details(found, strong, is_open=is_open)),
         is_ratio=found.is_ratio,
@@ -301,6 +302,12 @@ def _rests_on(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> st
     remark = f" and {verb} {size}" if size else _remark(found, outcome)
     seeds = found.count(advantage.n, "paired")
     return f"The 95 % interval is that of {seeds}{remark}{_why_not_tested(found)}."
+
+
+def _would_settle(found: Evidence, strong: Strength, *, is_open: bool) -> str:
+    if not is_open or strong.num_seeds_to_settle is None:
+        return ""
+    return f" About {found.count(strong.num_seeds_to_settle)} would settle it."
 
 
 def _why_not_tested(found: Evidence) -> str:

@@ -27,7 +27,7 @@ from bakeoff.reports.plots.style import GREY, INK, MAX_LINES, caption, label, li
 from bakeoff.reports.results.length_sweep import Growth
 from bakeoff.reports.results.reading import median_of
 from bakeoff.reports.results.spoken_names import drawn_name
-from bakeoff.reports.results.variant_labels import shown_name, what_baseline_is
+from bakeoff.reports.results.variant_labels import what_baseline_is
 from bakeoff.reports.stats.intervals import Estimate, as_ratio
 from bakeoff.suite.schema import MIXER_ALONE, About
 
@@ -139,7 +139,7 @@ def _lines(about: About, growth: Growth, *, is_ratio: bool = False) -> list[Char
         is_baseline = variant == about.baseline
         if estimates and not (is_ratio and is_baseline):
             line = ChartLine(
-                name=(drawn_name if is_ratio else shown_name)(about, variant),
+                name=drawn_name(about, variant),
                 index=index,
                 is_baseline=is_baseline,
                 estimates=estimates,

@@ -20,7 +20,7 @@ from bakeoff.reports.plots.style import BLUE, GREY, INK, axis_title, drawing_sty
 from bakeoff.reports.results.axis_values import belongs
 from bakeoff.reports.results.reading import Coverage, coverage
 from bakeoff.reports.results.series import Series, floors_of, is_bound, num_expected
-from bakeoff.reports.results.variant_labels import shown_name
+from bakeoff.reports.results.spoken_names import drawn_name
 from bakeoff.reports.stats.intervals import as_interval, for_quantities, for_scores
 from bakeoff.suite.schema import MIXER_ALONE, About
 
@@ -101,7 +101,7 @@ def score_figure(
     where = "mixers alone" if series.task == MIXER_ALONE else readable(series.task)
     at = f", at {series.at.replace('=', ' ')}" if series.at else ""
     title = f"{capitalized(readable(series.metric))} on {where}{at}"
-    named = names or {variant: shown_name(about, variant) for variant in variants}
+    named = names or {variant: drawn_name(about, variant) for variant in variants}
     rows = [label(named[variant], width=_NAME_WIDTH) for variant in variants]
     rooms = [max(1.0, _LINE_ROOM * (1 + text.count("\n"))) for text in rows]
     places = [sum(rooms[:row]) + (rooms[row] - 1) / 2 for row in range(len(rooms))]

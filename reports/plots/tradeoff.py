@@ -30,7 +30,6 @@ from bakeoff.reports.plots.style import (
 from bakeoff.reports.results.axis_values import belongs
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.results.spoken_names import drawn_name, proper_name
-from bakeoff.reports.results.variant_labels import shown_name
 from bakeoff.reports.stats.intervals import for_quantities
 from bakeoff.suite.schema import About
 
@@ -152,7 +151,7 @@ def _view(
 
 
 def _joined(about: About, front: Sequence[str]) -> str:
-    names = [shown_name(about, variant) for variant in front[:MAX_LINES]]
+    names = [drawn_name(about, variant) for variant in front[:MAX_LINES]]
     rest = len(front) - len(names)
     return f"{'; '.join(names)}{f'; and {rest} more' if rest else ''}"
 
@@ -163,7 +162,7 @@ def _scored(
     """Return every variant that has both a score and a cost, in the order of the ablation."""
     found = []
     sizes = Counter(families.values())
-    named = {v: shown_name(about, v) for v in about.variants} | {
+    named = {v: drawn_name(about, v) for v in about.variants} | {
         v: proper_name(family) if sizes[family] > 1 else drawn_name(about, v)
         for v, family in families.items()
     }
@@ -174,7 +173,7 @@ def _scored(
             found.append(
                 _Scored(
                     variant=variant,
-                    name=shown_name(about, variant),
+                    name=drawn_name(about, variant),
                     family=named[variant],
                     index=places[named[variant]],
                     amount=amount,

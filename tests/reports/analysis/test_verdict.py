@@ -367,6 +367,7 @@ def test_an_open_verdict_says_how_many_seeds_would_settle_it() -> None:
     answer = _found([1.1, 1.3, 0.9], [1.0, 1.0, 1.0])
     assert answer.outcome is ClaimOutcome.INCONCLUSIVE
     assert answer.num_seeds_to_settle == 18
+    assert answer.basis.endswith(" About 18 seeds would settle it.")
     assert answer.smallest_effect == pytest.approx(smallest_effect(0.2, 3, num_pairs=3))
     assert answer.details[:-1] == (
         "a was better in 2 of 3 seeds: probability of improvement 0.67 "

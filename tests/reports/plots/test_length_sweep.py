@@ -58,8 +58,8 @@ def test_it_is_titled_and_described() -> None:
     assert ET.fromstring(drawing.svg).attrib["role"] == "img"
     assert drawing.name == "mixer_alone-forward_backward_seconds-by-length"
     first = mixers_alone.SECONDS["mixer=lstm"](64, 64) * 2.8
-    assert f"mixer=lstm: from {first * 1e3:.2f}"[:20] in drawing.svg
-    assert "baseline (attention, kernel=fused): from" in drawing.svg
+    assert f"LSTM: from {first * 1e3:.2f}"[:14] in drawing.svg
+    assert "attention: from" in drawing.svg
     assert "tokens to" in drawing.svg
 
 
@@ -109,7 +109,7 @@ def test_a_point_that_failed_is_left_out() -> None:
     rows.loc[lost, ["value", "status"]] = [float("nan"), str(Status.OUT_OF_MEMORY)]
     growth = known(find(growths(whole().about, rows), TIME))
     made = known(growth_figure(whole().about, growth, "T"))
-    assert re.search(r"mixer=lstm: from [^;]* at 2,048", made.svg)
+    assert re.search(r"LSTM: from [^;]* at 2,048", made.svg)
 
 
 def test_every_other_variant_is_a_line_with_its_ratios_in_words() -> None:

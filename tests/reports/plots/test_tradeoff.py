@@ -15,6 +15,7 @@ from bakeoff.reports.pages.ablation import page
 from bakeoff.reports.plots.tradeoff import pareto_front, state_figure, tradeoff_exhibit
 from bakeoff.reports.results.frame import results_frame
 from bakeoff.reports.results.series import Series, all_series
+from bakeoff.reports.results.spoken_names import drawn_name
 from bakeoff.reports.tables.comparison import primary
 from bakeoff.reports.view import Sweep
 from bakeoff.suite.schema import About, MetricSpec, MixerFacts
@@ -59,7 +60,7 @@ def test_the_front_holds_what_nothing_beats() -> None:
 
 def test_time_is_steps_times_the_median_step() -> None:
     svg = _drawn(whole().about).svg
-    assert re.search(rf"mixer=lstm: 0\.8\d+ for {300 * _step('mixer=lstm'):.3g} s", svg)
+    assert re.search(rf"LSTM: 0\.8\d+ for {300 * _step('mixer=lstm'):.3g} s", svg)
     longer = mixers_alone.about(settings={"steps": 3000})
     assert f"for {3000 * _step('mixer=fnet'):.3g} s" in _drawn(longer).svg
 
@@ -128,7 +129,7 @@ def test_the_front_of_each_view_is_the_undominated(title: str, metric: str) -> N
         and not any(cost[b] < cost[a] and score[b] == score[a] for b in score.index)
     }
     text = _view(title).sentences[0].partition(": ")[2].removesuffix(".")
-    assert {name.partition(" (")[0] for name in text.split("; ")} == expected
+    assert {*text.split("; ")} == {drawn_name(whole().about, variant) for variant in expected}
 
 
 def test_memory_and_flops_are_those_of_the_rows() -> None:
@@ -201,7 +202,7 @@ def test_a_score_is_drawn_against_the_state_first_and_on_a_logarithmic_axis() ->
     made = known(tradeoff_exhibit(sweep.about, measured, judged(sweep, "majority")))
     assert [view.title for view in made.views] == ["state between tokens", "training time"]
     (drawing,) = made.views[0].drawings
-    assert "heads=8 (baseline): 0.9" in drawing.svg
+    assert "8 heads: 0.9" in drawing.svg
     assert "for 8 KiB" in drawing.svg
     assert "one mixer" not in drawing.caption
     alone = known(state_figure(sweep.about, measured, judged(sweep, "majority")))
@@ -213,7 +214,8 @@ def test_variants_of_one_mixer_are_joined_under_its_name() -> None:
     drawing = known(state_figure(sweep.about, series_of(sweep), judged(sweep, "majority")))
     assert "Variants of one mixer share a colour and are joined by a line." in drawing.caption
     for variant, amount in STATES.items():
-        assert re.search(rf"{variant}\b[^;]*for {amount / 1024:g} KiB", drawing.svg)
+        name = drawn_name(sweep.about, variant)
+        assert re.search(rf"{name}\b[^;]*for {amount / 1024:g} KiB", drawing.svg)
 
 
 def test_states_that_are_alike_or_unknown_are_not_drawn() -> None:
@@ -249,5 +251,5 @@ def test_the_figure_at_the_top_of_the_page_is_not_drawn_again() -> None:
     assert (
         exhibit.sentences[1] == "The figure at the top of the page shows the state between tokens."
     )
-    assert exhibit.sentences[2].startswith("Pareto-optimal by their means alone: heads=4; ")
+    assert exhibit.sentences[2].startswith("Pareto-optimal by their means alone: 4 heads; ")
     assert [view.title for view in exhibit.views] == ["training time"]
