@@ -523,8 +523,7 @@ def _lines(case: _FindingsCase) -> Iterator[str]:
         if along.axis not in _OF_AMOUNT and len(lines) > 2:
             yield from _changes_of_lines(along, lines)
         return
-    shown = [*lines.items()][:_MOST_LINES]
-    best = [_best_place(case.about, along, name, points) for name, points in shown]
+    best = [_best_place(along, name, points) for name, points in [*lines.items()][:_MOST_LINES]]
     if len(lines) == 1:
         (points,) = lines.values()
         series = next(iter(points.values()))[0]
@@ -534,11 +533,12 @@ def _lines(case: _FindingsCase) -> Iterator[str]:
             for place, (_, variant) in points.items()
             if variant in means
         )
-        told = _best_place(case.about, along, "", points)
+        told = _best_place(along, "", points)
         yield f"By {axis_in_words(along.axis)}, {metric_in_words(series)} is {values}; {told}."
     elif best:
-        what = _number_of(along.axis)
-        yield f"By {readable(along.metric)}, the best {what} is {'; '.join(best)}."
+        has_names = any(map(along.title_of, along.places))
+        what = "" if has_names else f" {_number_of(along.axis)}"
+        yield f"By {readable(along.metric)}, the best{what} is {'; '.join(best)}."
 
 
 def _number_of(axis: str) -> str:
@@ -557,16 +557,14 @@ def _asked_and_got(
     return f"asked for {listed([f'{x:g}' for x in asked])}, {name} got {listed(got)}"
 
 
-def _best_place(
-    about: About, along: AxisSeries, name: str, points: Mapping[float, tuple[Series, str]]
-) -> str:
+def _best_place(along: AxisSeries, name: str, points: Mapping[float, tuple[Series, str]]) -> str:
     series = next(iter(points.values()))[0]
     variants = {place: variant for place, (_, variant) in points.items()}
     found = best_of(series, list(variants.values()))
     if found is None:
         return f"{name}: no result".removeprefix(": ")
     best, alike = found
-    where = {variant: _place_in_words(about, along, place) for place, variant in variants.items()}
+    where = {variant: place_name(along, place) for place, variant in variants.items()}
     if len(alike) == len(variants) - 1:
         told = "no value is told apart from the best mean"
         return f"for {name} {told}" if name else told
@@ -574,13 +572,6 @@ def _best_place(
     text = where[best] if name else f"the best is {where[best]}"
     same = f", not told apart from {listed([where[v] for v in alike])}" if alike else ""
     return f"{text} for {name} ({mean}{same})" if name else f"{text}{same}"
-
-
-def _place_in_words(about: About, along: AxisSeries, place: float) -> str:
-    """Return the number, or what it stands for: 0 rounds of hashing are full attention."""
-    number = place_name(along, place)
-    words = about.words.get(f"{along.axis}={place:g}", number)
-    return number if number in words else words
 
 
 def _changes_of_lines(

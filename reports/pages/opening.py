@@ -215,7 +215,14 @@ def _lines(case: _OpeningCase, axes: Sequence[str]) -> Opening | None:
         said: {place: (series, variant) for place, variant in group.items()}
         for said, group in groups.items()
     }
-    return _drawn(case, points, axis=name, titles={name: axis_in_words(name)}, how="by")
+    titles = {name: axis_in_words(name), **_not_numbers(case.about, name)}
+    return _drawn(case, points, axis=name, titles=titles, how="by")
+
+
+def _not_numbers(about: About, name: str) -> dict[str, str]:
+    """Return the values of an axis that stand for something else: 0 rounds are full attention."""
+    said = {key: words for key, words in about.words.items() if key.startswith(f"{name}=")}
+    return {key: words for key, words in said.items() if not any(map(str.isdigit, words))}
 
 
 def _groups(

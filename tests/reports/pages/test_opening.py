@@ -137,6 +137,7 @@ def test_more_findings_stand_below_the_figure(name: str, part: str) -> None:
     [
         ("heads", "By heads, bits per character is 2.766 at 1, "),
         ("heads", "; the best is 4, not told apart from 2 and 8."),
+        ("hashing", "the best is full attention in reading for full attention in training ("),
         ("beam", "By written BLEU, the best beam is 2 for GRU with attention ("),
         ("beam", "No charge for length instead of the default length penalty: "),
         ("complexity", "LSTM from 305 tokens on (294 to 318)"),
