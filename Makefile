@@ -3,9 +3,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := DS_BUILD_OPS=0 DS_ACCELERATOR=cpu $(BIN)/python -m pip install --quiet -c constraints.txt
+OTHERS := slow or battery or bench or parity or cluster or timing or statistics
 PLAIN := bakeoff suite models reports ablations tools
 
-.PHONY: setup develop demo docs catalogue test slow-test battery parity-test timing-test statistics-test mutants cluster-test chaos chaos-short week week-short bench results pages lint audit types ui clean
+.PHONY: setup develop demo docs catalogue test whole-test slow-test battery parity-test timing-test statistics-test mutants cluster-test chaos chaos-short week week-short bench results pages lint audit types ui clean
 
 # What a user needs.
 setup: .venv/done
@@ -26,7 +27,11 @@ demo: setup
 	$(BIN)/bakeoff run docs/demo.py --executor inline
 
 test: develop
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+
+# Whole sweeps, commands and pages. Three at a time on two cores, since some wait for Ray.
+whole-test: develop
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "whole and not ($(OTHERS))"
 
 slow-test: develop
 	$(BIN)/python -m pytest -m slow

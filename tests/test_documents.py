@@ -13,6 +13,8 @@ from sklearn.datasets import load_breast_cancer
 import bakeoff
 from bakeoff.suite.execution.run_task import TaskResult
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 DOCUMENTS = [

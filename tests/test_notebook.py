@@ -17,6 +17,8 @@ CELLS: list[dict[str, Any]] = json.loads((DOCS / "notebook.ipynb").read_text())[
 # Run the cells in one namespace, as a kernel does, with other sizes.
 KERNEL = """
 import json, sys
+
+pytestmark = pytest.mark.whole
 names = {"__name__": "__main__"}
 for source in json.load(sys.stdin):
     exec(compile(source, "a cell", "exec"), names)

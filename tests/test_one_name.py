@@ -18,6 +18,8 @@ from models.widths import WIDTHS
 from reports import LENGTH
 from suite import BATCH
 
+pytestmark = pytest.mark.whole
+
 ABLATION = Ablation(question="Is wider better?", baseline=Model(mixer="attention", dim=8, depth=1),
     axes=[vary("dim", WIDTHS)], tasks=["parity"], probes=["parameters"],
     scales={"quick": Scale(length=LENGTH, steps=1, batch=BATCH)})

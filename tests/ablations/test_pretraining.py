@@ -8,6 +8,8 @@ from bakeoff.models import build_shapes
 from bakeoff.suite.planning.plan import plan
 from bakeoff.suite.schema import FLOORS, LEARNING_RATE, Plan, Trial
 
+pytestmark = pytest.mark.whole
+
 SCALES = ["quick", "standard"]
 
 

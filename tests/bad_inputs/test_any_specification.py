@@ -18,6 +18,8 @@ from bakeoff.suite.schema import Plan
 from bakeoff.suite.spec import Ablation, Claim, Model, RepeatedValue, Scale, SpecError, vary
 from bakeoff.suite.tasks.registry import TASKS
 
+pytestmark = pytest.mark.whole
+
 SECONDS = 20.0  # CPU time; a plan of a few variants takes 1 % of it
 
 # Values that are never valid numbers, names or lists; none has effects outside this process.

@@ -16,6 +16,7 @@ from tests.bad_inputs.command import Called, Place, expect, expect_refused
 INLINE = ("--executor", "inline")
 
 
+@pytest.mark.whole
 @pytest.mark.bad_input(25)
 def test_the_installed_command_refuses(place: Place) -> None:
     """Check a code that is not 2 in a separate process; other tests call it in this one."""

@@ -76,6 +76,7 @@ def _calls(file: Path) -> list[str]:
     return [f"{ast.unparse(call.func)}({ast.unparse(call)})" for call in calls]
 
 
+@pytest.mark.whole
 @pytest.mark.bad_input(45, 46)
 def test_no_line_of_ours_unpickles_anything() -> None:
     """Check that no array and no checkpoint can run a program, whatever the file contains."""

@@ -294,6 +294,7 @@ def test_line_17_a_file_that_catches_everything_ends_the_process(
     expect_refused(ended, 2, ["the file did not finish within 10 s of being imported."])
 
 
+@pytest.mark.whole
 def test_a_file_that_leaves_a_thread_for_ever_does_not_keep_the_command(
     write_ablation: WriteAblation, place: Place
 ) -> None:

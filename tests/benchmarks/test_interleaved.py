@@ -71,6 +71,7 @@ def test_a_slow_spell_that_hits_all_alike_moves_no_ratio() -> None:
     assert (ratio.value, ratio.low, ratio.high) == pytest.approx((1.1, 1.1, 1.1))
 
 
+@pytest.mark.whole
 def test_noise_lasts_until_the_cap_and_the_interval_mostly_covers_the_truth() -> None:
     covered = 0
     for seed in range(60):

@@ -81,6 +81,7 @@ def test_without_its_package_or_failing_ours_is_timed_alone(adapt: Adapter) -> N
     assert "is not installed" in row.note if adapt is copy.deepcopy else "RuntimeError" in row.note
 
 
+@pytest.mark.whole
 def test_memory_is_what_a_pass_takes_beyond_parameters_and_input() -> None:
     """Expect three squares: the product, and the gradients of both factors."""
     place = here()

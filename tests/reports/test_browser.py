@@ -31,7 +31,7 @@ PHONE, DESK = 390, 1300
 PARAMETERS = {"heads=1": 9.0, "heads=2": 100.0, "heads=4": 20.0, "heads=8": 3.0, "heads=16": 11.5}
 COMPARISON = "table.comparison >> nth=0"
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.whole]
 
 
 @pytest.fixture(scope="module")

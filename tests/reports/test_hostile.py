@@ -18,6 +18,8 @@ from tests.reports import conftest as synthetic
 from tests.reports import hostile
 from tests.reports.read_page import ReadPage
 
+pytestmark = pytest.mark.whole
+
 SCRIPT = (Path(hostile.__file__).parents[2] / "reports/export/templates/page.js").read_text()
 FORMULA_STARTS = tuple("=+-@\t\r＝＋－＠")
 NOT_SEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u202a-\u202e\u2066-\u2069]")

@@ -129,6 +129,8 @@ from pathlib import Path
 warnings.simplefilter("error")
 from bakeoff.reports.view import read_sweep
 from bakeoff.reports.render import render, render_overview, write_whole
+
+pytestmark = pytest.mark.whole
 here = Path(sys.argv[1])
 sweep = read_sweep(here / "results.parquet", here / "curves.parquet")
 render("heads", [sweep], Path(sys.argv[2]))

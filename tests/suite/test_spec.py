@@ -105,6 +105,7 @@ def test_a_count_has_both_bounds(field: str, value: int) -> None:
         scale(**{field: value})()
 
 
+@pytest.mark.whole
 @given(
     field=st.sampled_from(sorted(Scale.model_fields)),
     value=st.none()

@@ -29,6 +29,8 @@ from tools.results import (
     num_bytes,
 )
 
+pytestmark = pytest.mark.whole
+
 NO_CHANGE: dict[str, Any] = {}
 KEPT = sorted(path.parent.name for path in RESULTS.glob("*/curves.parquet"))
 # Attention, and texts that a model wrote; `make slow-test` renders all of them.

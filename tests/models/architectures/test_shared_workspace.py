@@ -67,6 +67,7 @@ def memory_at_start(slots: int) -> list[Tensor]:
     return list(torch.tensor(rows).double())
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "settings",
     [

@@ -22,6 +22,8 @@ from bakeoff.reports.analysis.scaling_law import (
 )
 from bakeoff.reports.stats.intervals import Estimate
 
+pytestmark = pytest.mark.whole
+
 SIZES, TOKENS = (11e3, 21e3, 33e3, 66e3, 110e3), (0.5e6, 1e6, 2e6, 4e6)
 TRUTH = {"E": 1.6, "A": 0.7, "alpha": 0.45, "B": 0.75, "beta": 0.40}  # A and B at 33e3 and 1.5e6
 QUANTITIES: dict[str, Quantity] = {

@@ -143,6 +143,7 @@ def _coverage(
     return held / len(found), is_open / len(found), 1 - len(found) / num_sweeps
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("num_seeds", [3, 10])
 @pytest.mark.parametrize("num_budgets", [3, 4])
 @pytest.mark.parametrize("heavy", [False, True])

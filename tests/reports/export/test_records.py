@@ -82,6 +82,7 @@ def test_every_number_is_in_a_record_once(made: list[Record]) -> None:
     assert len(one["metric"]["benchmark_values"]) == 2  # a seed of three diverged
 
 
+@pytest.mark.whole
 def test_a_forward_pass_is_inference_and_a_step_training() -> None:
     modes = {r["metric"]["name"]: r["benchmark"]["mode"] for r in records(shipped("complexity"))}
     assert modes["forward_seconds"] == "inference"

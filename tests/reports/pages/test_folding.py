@@ -37,6 +37,7 @@ def unsaved(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "to_svg", lambda *_, **__: "<svg></svg>")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "name",
     [*shipped.BY_SIZE[:1], *(pytest.param(n, marks=pytest.mark.slow) for n in shipped.BY_SIZE[1:])],

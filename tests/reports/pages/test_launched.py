@@ -16,6 +16,8 @@ from bakeoff.reports.view import Sweep
 from bakeoff.suite.schema import BASELINE_AGAIN, BASELINE_SLOWED, MIXER_ALONE, launched
 from tests.reports.mixers_alone import STEP_TIMES, TIMES, whole
 
+pytestmark = pytest.mark.whole
+
 NAMES = {spec.name for spec in (*TIMES, *STEP_TIMES)}
 RATIOS = {BASELINE_AGAIN, BASELINE_SLOWED}
 NOISE = 1.1  # of a launched pass against itself

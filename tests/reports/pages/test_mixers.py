@@ -23,6 +23,8 @@ from tests.reports import mixers_alone
 from tests.reports.conftest import known
 from tests.reports.mixers_alone import whole
 
+pytestmark = pytest.mark.whole
+
 OTHER = Provenance(
     commit="c",
     device="NVIDIA H100",

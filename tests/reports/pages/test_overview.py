@@ -189,6 +189,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "score_figure", lambda *_, **__: None)
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("undrawn")
 def test_everywhere_a_claim_has_the_word_badge_sentence_and_interval_of_one_verdict() -> None:
     rng = random.Random(20)
@@ -232,6 +233,7 @@ def test_themes_stand_in_their_order_and_others_last() -> None:
     assert re.findall("<h2>(.*?)</h2>", html)[:3] == ["Second", "First", "Others"]
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("undrawn")
 def test_an_effect_is_drawn_where_its_numbers_are() -> None:
     rng, drawn = random.Random(5), 0

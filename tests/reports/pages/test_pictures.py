@@ -207,6 +207,7 @@ def test_who_has_no_vectors_is_named() -> None:
     assert "no such vectors" not in drawings(FULL)["places"].caption
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "sizes", [{"side": 48, "patches": 12, "channels": 3}, {"side": 64, "patches": 32}]
 )
@@ -225,6 +226,7 @@ def test_figures_are_small_and_the_same_each_time(sizes: dict[str, int]) -> None
         )
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "opens_with",
     [
@@ -247,6 +249,7 @@ def test_a_page_opens_with_the_picture_that_it_is_about(opens_with: str) -> None
     assert {f"{TASK}-looks", f"{TASK}-places", f"{TASK}-filters"} < set(names)
 
 
+@pytest.mark.whole
 def test_without_being_asked_a_page_opens_with_the_score() -> None:
     sweep = synthetic.sweep()
     made = page(replace(sweep, about=replace(sweep.about, samples=FULL.samples)), ("quick",))
@@ -408,6 +411,7 @@ def test_hostile_names_and_words_are_harmless() -> None:
         assert re.fullmatch(r"[A-Za-z0-9._-]+", drawing.name)
 
 
+@pytest.mark.whole
 def test_a_report_holds_the_pictures_as_files(tmp_path: Path) -> None:
     sweep = synthetic.sweep()
     said = replace(sweep.about, samples=FULL.samples, opens_with="attention")

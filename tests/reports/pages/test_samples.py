@@ -19,6 +19,8 @@ from bakeoff.suite.schema import About, Sample
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import known
 
+pytestmark = pytest.mark.whole
+
 TEXT = "ROMEO\nWhat light through yonder "
 SIZE = len(TEXT)
 TASK = "shakespeare_characters"

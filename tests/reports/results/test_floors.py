@@ -136,6 +136,7 @@ def test_floors_are_among_the_first_of_very_many_rows() -> None:
     assert "305 of 406 rows are shown" in shown
 
 
+@pytest.mark.whole
 def test_a_page_shows_them_apart_and_is_the_same_in_any_order(tmp_path: Path) -> None:
     sweep = _with_floors()
     assert render("heads", [sweep], tmp_path).read_text().count('class="is-floor"') == 4

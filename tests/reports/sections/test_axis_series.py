@@ -344,6 +344,7 @@ def _exhibits(name: str) -> tuple[Exhibit, ...]:
     return tuple(axis_exhibits(sweep.about, measured, sweep.about.tasks[0]))
 
 
+@pytest.mark.whole
 def test_each_question_has_its_exhibit() -> None:
     assert {
         name: [e.title for e in _exhibits(name)]
@@ -453,6 +454,7 @@ def test_an_ordinary_sweep_has_none() -> None:
         assert not list(axis_exhibits(sweep.about, measured, task))
 
 
+@pytest.mark.whole
 def test_so_many_rows_of_dots_are_left_to_the_lines() -> None:
     """Use 33 rows of dots, which are harder to read than lines by width."""
     labels = [f"mixer=m{m}, dim={d}" for m in range(11) for d in (16, 32, 64)]

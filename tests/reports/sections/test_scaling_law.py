@@ -36,6 +36,8 @@ from tests.reports.made_scaling_law import (
     sweep,
 )
 
+pytestmark = pytest.mark.whole
+
 
 def groups(of: Sweep) -> tuple[LawGroup, ...]:
     return law_groups(of.about, of.series, TASK)

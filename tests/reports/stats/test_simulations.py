@@ -23,6 +23,8 @@ from bakeoff.reports.stats.significance import ALPHA, power, smallest_effect
 from tests.reports.analysis.test_gate import measured
 from tests.reports.simulated import about, overview, series
 
+pytestmark = pytest.mark.whole
+
 SEEDS = (3, 5, 10)
 NUM_CLAIMS = 10
 Draw = Callable[[np.random.Generator, Any], NDArray[np.float64]]

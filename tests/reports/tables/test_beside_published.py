@@ -208,6 +208,7 @@ def test_it_takes_two_tasks_that_papers_have() -> None:
         assert beside_published_exhibit(about, measured) is None
 
 
+@pytest.mark.whole
 def test_a_page_has_it_once_and_folds_the_comparison_by_pairs() -> None:
     made = page(_sweep(), ["quick"])
     titles = {section.title: section for section in made.findings}

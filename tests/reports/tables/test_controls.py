@@ -19,6 +19,8 @@ from bakeoff.reports.tables.controls import (
 from bakeoff.suite.schema import BASELINE_AGAIN, BASELINE_SLOWED, MIXER_ALONE
 from tests.reports import mixers_alone
 
+pytestmark = pytest.mark.whole
+
 HERE = mixers_alone.PLACE.environment_id
 
 

@@ -196,6 +196,7 @@ def test_for_a_shipped_ablation_files_are_in_the_current_folder(
     assert set(bundle_code([plan("heads")], folder, ["words.txt"]).sizes()) == {"words.txt"}
 
 
+@pytest.mark.whole
 def test_what_cannot_be_included_is_told_before_anything_is_sent(
     write_ablation: WriteAblation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

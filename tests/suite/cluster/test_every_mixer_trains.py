@@ -19,6 +19,8 @@ from tests.suite.cluster.heads import embedded
 ABLATION = '''"""Do all of them train?"""
 from bakeoff import Ablation, Model, Scale, vary
 
+pytestmark = pytest.mark.whole
+
 ABLATION = Ablation(
     question="Do all of them train?",
     baseline=Model(mixer="attention"),

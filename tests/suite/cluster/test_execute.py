@@ -34,7 +34,7 @@ from tests.suite.cluster.heads import embedded, is_gone, wait_until
 from tests.suite.execution.test_isolation import MIXERS, POLLUTIONS, here, numbers
 from tests.workplace import Workplace
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.whole]
 
 
 @pytest.fixture(scope="module")

@@ -60,6 +60,7 @@ def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
+@pytest.mark.whole
 def test_the_reports_arrive_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, there = tmp_path / "fetched", tmp_path / "my out/reports/mine"
     with head(tmp_path, monkeypatch) as url:

@@ -42,6 +42,7 @@ def test_a_missing_package_is_named_with_its_remedy(
     assert line in capsys.readouterr().out
 
 
+@pytest.mark.whole
 def test_without_a_home_commands_get_one(tmp_path: Path) -> None:
     program = (
         "import os, pwd, sys\n"

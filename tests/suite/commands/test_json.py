@@ -17,6 +17,8 @@ from bakeoff.suite.reporting.tidy import as_records
 from bakeoff.suite.schema import Status
 from tests.workplace import Workplace
 
+pytestmark = pytest.mark.whole
+
 CLAIM = """
     claim=Claim("a larger rate is better", metric="accuracy", a="learning_rate=0.01",
         b="learning_rate=0.001", by=0.01, published="so they say"),

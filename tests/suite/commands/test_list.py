@@ -48,6 +48,7 @@ def test_every_ablation_with_its_trials_at_every_scale(capsys: pytest.CaptureFix
     assert entries["heads"]["scales"]["quick"].startswith(f"{num_trials} trials, about ")
 
 
+@pytest.mark.whole
 def test_an_ablation_that_has_changed_is_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(list_command, "shipped", lambda: {"heads": shipped()["heads"]})
     now = list_command.overview()

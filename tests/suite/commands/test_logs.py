@@ -26,6 +26,7 @@ class Loud(Mixer):
 """
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("kept_servers", "plain_figures")
 def test_a_failure_is_told_with_its_line_and_its_output(tmp_path: Path, store_tables: Path) -> None:
     work = Workplace(tmp_path)

@@ -46,6 +46,7 @@ def test_everything_has_the_new_name(kind: str, here: Path) -> None:
     assert ("class MineAverage(" in text) == (kind in CLASSES)
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("fast_sweeps")
 @pytest.mark.parametrize("kind", RUNNABLE)
 def test_the_file_runs_as_it_is(kind: str) -> None:

@@ -173,6 +173,7 @@ def test_a_submitted_driver_tells_programs_how_far_it_is(
     assert "[1/5]" in said(out)  # plain lines for people, even on a terminal
 
 
+@pytest.mark.whole
 def test_a_day_of_lines_is_no_endless_log(
     sweep: Plan,
     missing: Pending,

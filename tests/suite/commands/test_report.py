@@ -14,6 +14,8 @@ from bakeoff.suite import cli, provenance
 from bakeoff.suite.sweep.driver import Options, run
 from tests.workplace import Workplace
 
+pytestmark = pytest.mark.whole
+
 COMMITS = ("aaaa00000000", "bbbb00000000")
 
 

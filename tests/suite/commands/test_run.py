@@ -99,6 +99,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.whole
 def test_the_first_ctrl_c_is_an_interruption() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, text=True
@@ -110,6 +111,7 @@ def test_the_first_ctrl_c_is_an_interruption() -> None:
     assert run.returncode == 0
 
 
+@pytest.mark.whole
 def test_the_second_ctrl_c_ends_at_once_whatever_the_first_has_begun() -> None:
     waits = STUBBORN.replace(
         '        print("ready", flush=True)\n        time.sleep(600)\n',

@@ -321,6 +321,7 @@ def test_a_module_that_does_not_suit_is_one_sentence(
     assert str(refused.value) == sentence
 
 
+@pytest.mark.whole
 def test_a_module_with_a_source_writes_by_itself() -> None:
     found = bakeoff.run_task(
         GruPair(64), task="reversal", length=3, steps=200, batch=64, learning_rate=1e-2
@@ -382,6 +383,7 @@ def test_a_module_that_cannot_serve_a_source_is_one_sentence(
     assert str(refused.value) == sentence
 
 
+@pytest.mark.whole
 def test_the_examples_of_the_documentation_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run one example for each interface that a task can require, on few examples."""
     monkeypatch.setattr(GeneratedTask, "num_held_out", {"validation": 4, "test": 8})

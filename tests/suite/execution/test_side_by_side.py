@@ -98,6 +98,7 @@ def bench(tmp_path: Path, kept_servers: object, monkeypatch: pytest.MonkeyPatch)
     return Bench(tmp_path, trials)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("num_gpus", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_as_many_run_at_a_time_as_have_room_each_on_a_gpu(
     bench: Bench, num_gpus: int, monkeypatch: pytest.MonkeyPatch

@@ -188,6 +188,8 @@ from pathlib import Path
 from bakeoff.suite.execution.subprocess import run_in_subprocess
 from bakeoff.suite.execution.subprocess_main import EVENT, REQUEST
 
+pytestmark = pytest.mark.whole
+
 with open("imported", "a") as file:
     file.write("once\\n")
 order = REQUEST.validate_json(Path("order.json").read_bytes())

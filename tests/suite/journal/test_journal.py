@@ -330,6 +330,7 @@ def writer(path: Path, first: int, limit: str = "none") -> subprocess.Popen[str]
     )
 
 
+@pytest.mark.whole
 def test_kill_9_loses_nothing_that_was_acknowledged(path: Path) -> None:
     chance = random.Random(20170612)
     acknowledged: list[str] = []

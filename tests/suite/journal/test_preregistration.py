@@ -38,6 +38,8 @@ from tests.suite.heads_sweep import HEADS
 from tests.suite.small_ablation import make_ablation
 from tests.workplace import Workplace
 
+pytestmark = pytest.mark.whole
+
 
 def make(seeds: int = 3, scale: dict[str, Any] | None = None, **claim: Any) -> Plan:
     """Return a plan with the given claim fields, seeds and scale."""

@@ -216,6 +216,8 @@ import torch
 from torch import nn
 from bakeoff.models import Mixer
 
+pytestmark = pytest.mark.whole
+
 class Counted(Mixer):
     """A gate of each token."""
 

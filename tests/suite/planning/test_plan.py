@@ -57,6 +57,7 @@ def _ids_here(names: Iterable[str]) -> dict[str, list[str]]:
     return {name: [t.trial_id for t in plan(name).trials] for name in names}
 
 
+@pytest.mark.whole
 def test_ids_are_those_of_other_processes_and_follow_a_users_source(
     write_ablation: WriteAblation, tmp_path: Path
 ) -> None:
@@ -274,6 +275,7 @@ scales = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.whole
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scales, scales, st.sampled_from(sorted(MIXERS)), st.sampled_from(sorted(MIXERS)))
 def test_only_the_same_models_and_settings_share_an_id(

@@ -23,6 +23,8 @@ from tests.suite.small_ablation import WriteAblation, make_ablation
 SEVERAL = '''"""Two questions about one small model."""
 from bakeoff import Ablation, Model, Scale, vary
 
+pytestmark = pytest.mark.whole
+
 _SHARED = Ablation(
     question="How many?",
     baseline=Model(mixer="attention", heads=4),

@@ -21,6 +21,8 @@ from tests.suite.probes.conftest import TWO_WORKERS, language_model, trial_on_te
 from tests.suite.toy import training
 from tests.suite.training.engines.pair import on_two_workers
 
+pytestmark = pytest.mark.whole
+
 LENGTH, BATCH = 16, 4
 SPEC = language_model(length=LENGTH, dim=128, depth=2, knobs={"heads": 4})
 WITHIN = 0.05  # relative to theory; a bucket is 1/32 of the model, and vectors are not split

@@ -81,6 +81,7 @@ def test_on_a_gpu_each_step_has_its_share_of_the_copy_peak(
         assert (said.unit, said.at, said.status) == ("% of peak", "length=8", seconds.status)
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("brief")
 def test_a_batch_without_memory_costs_one_variant_that_batch(
     monkeypatch: pytest.MonkeyPatch,
@@ -109,6 +110,7 @@ def test_a_batch_without_memory_costs_one_variant_that_batch(
     assert lost == {(n, "length=8, batch=4", "gru", Status.OUT_OF_MEMORY) for n in names}
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("brief")
 def test_a_translator_decodes_at_each_batch_and_beam() -> None:
     ablation = make_ablation(

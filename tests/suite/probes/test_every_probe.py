@@ -20,6 +20,8 @@ from bakeoff.suite.tasks.task import Batch, Split
 from bakeoff.suite.training.checkpoint import Checkpointer
 from tests.suite.probes.conftest import said_after_training
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).parents[3]
 # Probes that fill the tables of scores, or compare alignments on a task with words.
 SCORING = {

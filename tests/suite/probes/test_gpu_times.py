@@ -26,6 +26,8 @@ from bakeoff.suite.training.engines.recording import nothing_recorded
 from tests.suite.small_ablation import make_ablation
 from tests.suite.training.engines.tape import recorded
 
+pytestmark = pytest.mark.whole
+
 DEVICE = "cpu:0"
 PROBES = ["step_time", "decode", "mixer_time"]
 TIMES = {

@@ -28,6 +28,8 @@ from bakeoff.suite.training.engines.engine import in_evaluation_mode
 from bakeoff.suite.training.loop import train
 from tests.suite.probes.conftest import language_model, said_after_training, trial_on_text
 
+pytestmark = pytest.mark.whole
+
 WIDTH = 6
 LOWEST = math.log10(FLOOR)
 TRAINING = Training(

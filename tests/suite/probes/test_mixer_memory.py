@@ -117,6 +117,7 @@ def test_formula_and_allocator_agree_at_4096(mixer: str) -> None:
     assert bench.formula(4096) == pytest.approx(bench.forward(4096), rel=0.05)
 
 
+@pytest.mark.whole
 def test_fused_attention_is_linear_and_materialised_is_not() -> None:
     found = {
         (kernel, length): bench_of("attention", length, kernel=kernel)

@@ -20,6 +20,8 @@ from bakeoff.suite.timing.passes import Pass
 from tests.suite.probes.conftest import by_subject
 from tests.suite.timing.subjects import Hungry, Unproven, Wrong, alone, own, trial_of
 
+pytestmark = pytest.mark.whole
+
 Table = Callable[..., dict[tuple[str, int], Measurement]]
 
 

@@ -11,6 +11,8 @@ from bakeoff.suite.probes.peak_memory import PeakMemory
 from bakeoff.suite.probes.tensor_bytes import NewTensors
 from tests.suite.probes.conftest import TWO_WORKERS, language_model, measured, trial_on_text
 
+pytestmark = pytest.mark.whole
+
 SMALL = language_model(length=4, dim=128, depth=2, knobs={"heads": 4})
 
 

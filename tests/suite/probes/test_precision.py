@@ -53,6 +53,7 @@ def products() -> Iterator[list[torch.dtype]]:
     hook.remove()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", AT_PRECISION)
 def test_a_probe_computes_at_the_precision_of_the_recipe(
     name: str, products: list[torch.dtype]

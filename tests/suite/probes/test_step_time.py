@@ -28,7 +28,7 @@ TRAINING, FORWARD, BACKWARD = (
 )
 
 
-pytestmark = pytest.mark.usefixtures("brief")
+pytestmark = [pytest.mark.usefixtures("brief"), pytest.mark.whole]
 
 
 @pytest.fixture

@@ -90,6 +90,7 @@ def test_the_frames_have_the_columns_of_the_document(out: Path) -> None:
     assert of_frame(bakeoff.verdicts(out=out)) == VERDICTS | {"out": "str"}
 
 
+@pytest.mark.whole
 def test_a_shipped_frame_has_them_too() -> None:
     found = of_schema(pq.read_schema(ROOT / "docs/results/heads/results.parquet"))
     assert fitting(found, RESULTS) == RESULTS

@@ -81,6 +81,7 @@ def page_of(planned: Plan, results: Sequence[Result], price: Price | None, home:
     return text
 
 
+@pytest.mark.whole
 def test_the_page_says_hours_energy_and_money(tmp_path: Path) -> None:
     """Render nine trials of 24 minutes on half a card, one without joules."""
     sweep = FinishedSweep("heads")

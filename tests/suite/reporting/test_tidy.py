@@ -125,6 +125,7 @@ def test_axes_of_several_ablations_keep_their_types_where_values_are_missing(
     assert bakeoff.results("ones", out=out)["axis_heads"].dtype == "int64"
 
 
+@pytest.mark.whole
 def test_coordinates_are_numbers(tmp_path: Path) -> None:
     frame = bakeoff.results("complexity", out=Path("docs/results").absolute())
     times = frame.query("metric == 'forward_seconds' and at == 'length=4096'")
@@ -213,6 +214,7 @@ def test_a_table_without_claims_has_its_columns(tmp_path: Path) -> None:
     assert verdicts_of({}).dtypes.equals(frame.dtypes)
 
 
+@pytest.mark.whole
 def test_a_folder_of_reports_is_read_without_its_journal(fold: Fold, tmp_path: Path) -> None:
     out = fold("out", FinishedSweep("heads"))
     whole = bakeoff.results(out=out).drop(columns="out")

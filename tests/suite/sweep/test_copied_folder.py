@@ -20,7 +20,7 @@ from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import HEADS
 from tests.workplace import Workplace
 
-pytestmark = pytest.mark.usefixtures("plain_figures")
+pytestmark = [pytest.mark.usefixtures("plain_figures"), pytest.mark.whole]
 
 WAYS: dict[str, Callable[[Path, Path], object]] = {
     "copied": shutil.copytree,

@@ -31,7 +31,7 @@ from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import LocalStore
 from tests.workplace import Workplace
 
-pytestmark = pytest.mark.usefixtures("plain_figures")
+pytestmark = [pytest.mark.usefixtures("plain_figures"), pytest.mark.whole]
 
 
 def inline(work: Workplace, **changes: object) -> Options:

@@ -118,6 +118,7 @@ def test_a_sweep_that_goes_on_on_another_machine_times_all_processes_there(
     assert sorted(trial.seed for trial in there.timed) == [0, 1, 2]
 
 
+@pytest.mark.whole
 def test_threads_are_an_environment_and_two_ablations_do_not_share_their_timings(
     planned: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

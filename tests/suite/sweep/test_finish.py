@@ -78,6 +78,7 @@ def theirs(mine: Folder) -> Folder:
     return Folder(mine.out.with_name("theirs"), mine.uri)
 
 
+@pytest.mark.whole
 def test_the_pages_are_made_from_the_rows_in_hand(
     mine: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -392,6 +392,7 @@ def test_a_new_attempt_at_what_failed_before_is_begun(store: FakeStore) -> None:
     assert store.results == hashes([trial])
 
 
+@pytest.mark.whole
 def test_frames_are_published_as_the_sweep_grows(
     store: FakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -421,6 +422,7 @@ def test_events_of_two_plans_that_share_a_trial_reach_both(store: FakeStore) -> 
     assert finished == [store.plan.key, twin.key]
 
 
+@pytest.mark.whole
 def test_a_timing_waits_for_one_request_of_a_long_catching_up_and_no_more(store: FakeStore) -> None:
     with Journal(store.journal) as journal:
         for trial in store.plan.trials:

@@ -29,6 +29,7 @@ def _asking(question: str, widths: list[int]) -> bakeoff.Ablation:
     )
 
 
+@pytest.mark.whole
 def test_each_question_is_recorded_and_reported_under_its_own_name(work: Workplace) -> None:
     wider, deeper = _asking(WIDER, [8, 16]), _asking(DEEPER, [16, 32])
     out = work.out

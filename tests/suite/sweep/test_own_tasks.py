@@ -21,7 +21,7 @@ from bakeoff.suite.sweep import driver
 from bakeoff.suite.sweep.driver import Display, Options
 from tests.suite.execution.test_isolation import POLLUTIONS
 
-pytestmark = pytest.mark.usefixtures("plain_figures")
+pytestmark = [pytest.mark.usefixtures("plain_figures"), pytest.mark.whole]
 
 TASKS = '''"""Tasks of the user's own."""
 import os, random, signal

@@ -18,7 +18,7 @@ from bakeoff.suite.schema import Status
 from bakeoff.suite.sweep import driver
 from bakeoff.suite.sweep.driver import Display, Options
 
-pytestmark = pytest.mark.usefixtures("plain_figures")
+pytestmark = [pytest.mark.usefixtures("plain_figures"), pytest.mark.whole]
 
 EXP = '''"""Base file."""
 from dataclasses import dataclass

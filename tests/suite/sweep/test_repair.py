@@ -39,7 +39,7 @@ from tests.suite.sweep.planted import (
     kept,
 )
 
-pytestmark = pytest.mark.usefixtures("plain_figures")
+pytestmark = [pytest.mark.usefixtures("plain_figures"), pytest.mark.whole]
 
 
 @pytest.fixture(scope="module")

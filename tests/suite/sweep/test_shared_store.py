@@ -18,7 +18,7 @@ from bakeoff.suite.tracking.experiments import TrashedExperiment
 from bakeoff.suite.tracking.location import store_of
 from tests.workplace import Workplace
 
-pytestmark = pytest.mark.usefixtures("plain_figures")
+pytestmark = [pytest.mark.usefixtures("plain_figures"), pytest.mark.whole]
 
 EXP = '''"""A net."""
 from bakeoff import Ablation, Model, Scale, vary

@@ -28,7 +28,7 @@ from bakeoff.suite.training.tensor_io import read_tensors
 from bakeoff.suite.training.weights import FINAL
 from tests.workplace import Workplace
 
-pytestmark = pytest.mark.usefixtures("plain_figures")
+pytestmark = [pytest.mark.usefixtures("plain_figures"), pytest.mark.whole]
 
 SCALE = {
     "dim": 8,

@@ -27,6 +27,8 @@ from bakeoff.suite.tracking.client import UnusableStore
 from tests.suite.fake_server import http_server
 from tests.workplace import Workplace
 
+pytestmark = pytest.mark.whole
+
 
 def options(work: Workplace) -> Options:
     return Options(out=work.out, executor="inline")

@@ -75,6 +75,7 @@ class Killed(BaseException):
     """An exception that simulates a kill."""
 
 
+@pytest.mark.whole
 def test_killed_after_its_teacher_it_ends_with_the_same_numbers(
     planned: Plan, tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def test_each_task_file_is_in_the_table() -> None:
     assert files == {home.split(":")[0].rpartition(".")[2] for home in TASKS.values()}
 
 
+@pytest.mark.whole
 def test_importing_the_table_loads_no_task() -> None:
     modules = sorted({home.split(":")[0] for home in TASKS.values()})
     shown = f"print([m for m in {modules} if m in sys.modules])"

@@ -61,6 +61,7 @@ def test_every_symbol_is_seen_in_training() -> None:
     assert len(np.unique(corpus().training)) == len(VOCABULARY)
 
 
+@pytest.mark.whole
 def test_no_50_characters_of_a_held_out_text_stand_in_training() -> None:
     for split in SPLITS:
         for play in corpus().held_out[split]:

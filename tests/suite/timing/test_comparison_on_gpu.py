@@ -18,6 +18,8 @@ from bakeoff.suite.timing.peaks import _best
 from tests.suite.timing.fake_gpu import US, FakeGpu
 from tests.suite.timing.subjects import alone, trial_of
 
+pytestmark = pytest.mark.whole
+
 MAIN, FORWARD, DECODE = (
     "forward_backward_seconds",
     "forward_seconds",

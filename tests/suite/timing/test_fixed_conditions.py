@@ -79,6 +79,8 @@ import resource, torch
 from contextlib import nullcontext
 from bakeoff.suite.timing.fixed_conditions import memory_kept
 
+pytestmark = pytest.mark.whole
+
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 

@@ -20,6 +20,8 @@ from bakeoff.suite.timing.passes import Pass
 from tests.suite.timing.scripted import ScriptedClock, idle_machine
 from tests.suite.timing.subjects import alone, trial_of
 
+pytestmark = pytest.mark.whole
+
 MAIN = "forward_backward_seconds"
 FIRST, CHANGING = alone("fnet"), alone("conv")
 SOFTMAX = nn.functional.softmax

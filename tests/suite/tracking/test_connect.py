@@ -133,6 +133,7 @@ def test_without_mlflow_there_is_one_sentence(
         connect(f"sqlite:///{tmp_path}/mlflow.db", is_new_allowed=True)
 
 
+@pytest.mark.whole
 def test_the_module_itself_is_light() -> None:
     heavy = "{'mlflow', 'torch', 'pandas', 'sqlalchemy', 'requests'}"
     imports = "import sys, bakeoff.suite.tracking.write, bakeoff.suite.tracking.serve"

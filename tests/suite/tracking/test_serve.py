@@ -40,6 +40,8 @@ from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.finished_sweep import FinishedSweep
 from tests.suite.heads_sweep import LocalStore
 
+pytestmark = pytest.mark.whole
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 

@@ -24,6 +24,8 @@ from bakeoff.suite.tracking.shared_views import Findings, VariantNumbers
 from bakeoff.suite.tracking.write import RunWriter
 from tests.suite.heads_sweep import HEADS, LocalStore
 
+pytestmark = pytest.mark.whole
+
 KEY, TRIAL = HEADS.key, HEADS.trial()
 SECOND_EDITION = Edition(
     number=2, sha256="ab" * 32, started_seconds=0.0, settings={}, num_trials=9, is_shown=True

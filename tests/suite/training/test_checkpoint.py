@@ -366,6 +366,7 @@ def test_whatever_fails_an_old_one_can_be_loaded(
     assert at > 30
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("is_for_good", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_whatever_fails_the_training_ends_with_the_same_numbers(
     is_for_good: bool, kept: Path, tmp_path: Path, undisturbed: Said, monkeypatch

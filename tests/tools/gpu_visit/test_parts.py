@@ -250,6 +250,7 @@ def test_too_little_time_for_an_ablation_is_no_result(visit: Visit) -> None:
     assert compare().status == "skipped"
 
 
+@pytest.mark.whole
 def test_an_ablation_is_compared_with_its_plan(
     visit: Visit, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,8 @@ import os, signal, time
 from pathlib import Path
 from tools.gpu_visit.results import Finding
 
+pytestmark = pytest.mark.whole
+
 MARKS = Path(__file__).parent
 
 def items(visit):

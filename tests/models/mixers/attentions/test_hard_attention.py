@@ -209,6 +209,7 @@ def test_the_entropy_is_that_of_the_weights() -> None:
     assert model.choices[0].entropy.tolist() == pytest.approx(slow)
 
 
+@pytest.mark.whole
 def test_a_batch_is_soft_or_hard_as_a_whole() -> None:
     model, x = mixer(estimator="reinforce"), drawn(6, 5, DIM)
     soft, kinds = mixer(estimator="soft")(x), []

@@ -161,6 +161,7 @@ def test_padding_and_the_end_are_no_words_wherever_they_stand() -> None:
     assert second.tolist() == [[12, 13, 14], [15, 16, 17], [18, 19, 20]]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("name", "num_steps"),
     [

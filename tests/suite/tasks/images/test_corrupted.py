@@ -154,6 +154,7 @@ def test_training_images_are_clean() -> None:
     assert [int(part.sum()) for part in inside.values()] == [50, 0, 0, 0, 0, 0, 0]
 
 
+@pytest.mark.whole
 def test_the_clean_part_is_the_task_on_clean_images() -> None:
     task = FashionMnistCorrupted(784)
     batches = list(task.held_out("test", 300))

@@ -122,6 +122,7 @@ def test_a_task_keeps_the_laws(name: str, tmp_path: Path) -> None:
         run_task(model, task=spelled(tmp_path / "a.npz"), steps=2, batch=8, progress=False)
 
 
+@pytest.mark.whole
 def test_another_process_sees_the_same_batches(tmp_path: Path) -> None:
     path = saved(tmp_path, {"inputs": VECTORS, "targets": CLASSES})
     assert another_process_sees_the_same(spelled(path), 9)
@@ -418,6 +419,7 @@ for step in range(3):
 """
 
 
+@pytest.mark.whole
 def test_many_images_are_not_held_in_memory(tmp_path: Path) -> None:
     """Prepare 10,000 images of 64 x 64, 123 MB, with 110 MB of memory, without mapped files."""
     images = DRAWN.integers(0, 256, (10_000, 64, 64, 3), dtype=np.uint8)

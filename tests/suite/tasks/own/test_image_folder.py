@@ -85,6 +85,7 @@ def read(
     return np.frombuffer(odd, np.uint8).reshape(SIDE, SIDE, 3)
 
 
+@pytest.mark.whole
 def test_a_task_keeps_the_laws(photos: Path) -> None:
     task = keep(spelled(photos), SIDE**2)
     assert (task.architecture, task.grid, task.input_size) == ("vit", (SIDE, SIDE), 3)

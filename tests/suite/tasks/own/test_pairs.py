@@ -64,6 +64,7 @@ def spelled(path: Path, **fields: object) -> str:
     return f'Pairs("{path}", {", ".join(f"{k}={v!r}" for k, v in given.items())})'
 
 
+@pytest.mark.whole
 def test_a_task_keeps_the_laws(tmp_path: Path) -> None:
     spelling = spelled(as_csv(tmp_path / "p.csv", sentences(400)))
     task = keep(spelling, 16)
@@ -159,6 +160,7 @@ def test_scored_pairs_are_a_sample_of_a_sorted_file(tmp_path: Path) -> None:
     assert firsts != sorted(firsts)
 
 
+@pytest.mark.whole
 def test_a_translator_learns_the_words(tmp_path: Path) -> None:
     pairs = [(a, b) for a, b in zip("abcdefgh", "stuvwxyz", strict=True)]
     drawn = random.Random(0)

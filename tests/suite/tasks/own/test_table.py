@@ -150,6 +150,7 @@ def test_all_formats_give_the_same_numbers(tmp_path: Path, suffix: str) -> None:
     assert all(are_equal(batch, other[name]) for name, batch in found.items())
 
 
+@pytest.mark.whole
 def test_a_batch_is_a_function_of_seed_and_step_in_every_process(tmp_path: Path) -> None:
     path = written(tmp_path / "reviews.csv", reviews())
     spelling = str(Table(path, text="text", label="stars", symbols="subwords", vocabulary=99))
@@ -312,6 +313,7 @@ def test_a_large_table_is_scored_and_fitted_in_part(tmp_path: Path) -> None:
     assert 0.4 < FLOORS["majority"].score(task) < 0.6
 
 
+@pytest.mark.whole
 def test_the_vocabulary_of_long_texts_is_of_the_whole_file(tmp_path: Path) -> None:
     texts = [f"{'early' if i < 150 else 'late'}{i} {'x' * 99_000}" for i in range(300)]
     path = written(tmp_path / "t.csv", [{"text": text, "y": i % 2} for i, text in enumerate(texts)])

@@ -14,6 +14,8 @@ from bakeoff.suite.tasks.registry import build_task, task_class
 from bakeoff.suite.tasks.task import Task, TaskError
 from tests.suite.tasks.own.laws import another_process_sees_the_same, same
 
+pytestmark = pytest.mark.whole
+
 TEXT = "".join(f"{n} bottles of beer,\n{n} on the wall.\n" for n in range(400))
 KINDS = ("characters", "bytes", "subwords")
 

@@ -69,6 +69,7 @@ def test_nothing_happens_after_the_end(name: str) -> None:
         assert np.abs(found.states).max() < 10
 
 
+@pytest.mark.whole
 def test_the_corridor_is_that_of_its_rules() -> None:
     """Compare each step under uniformly drawn actions."""
     drawn = np.random.default_rng(0)

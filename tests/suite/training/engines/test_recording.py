@@ -131,6 +131,7 @@ def test_nothing_of_the_trial_runs_is_left() -> None:
     assert steps_done == 1.0
 
 
+@pytest.mark.whole
 def test_a_resumed_training_ends_bit_for_bit_as_an_uninterrupted_one(tmp_path: Path) -> None:
     task = build_task(TEXT, LENGTH)
     asked = training(STEPS, warmup_steps=2, num_evaluations=1)

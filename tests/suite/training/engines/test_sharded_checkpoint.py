@@ -26,6 +26,7 @@ NESTS = st.recursive(
 )
 
 
+@pytest.mark.whole
 @settings(deadline=None)  # files may be slow on a busy machine
 @given(nest=NESTS)
 def test_any_nest_comes_back(nest: object, tmp_path_factory: pytest.TempPathFactory) -> None:
