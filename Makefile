@@ -6,7 +6,7 @@ INSTALL := DS_BUILD_OPS=0 DS_ACCELERATOR=cpu $(BIN)/python -m pip install --quie
 OTHERS := slow or battery or bench or parity or cluster or timing or statistics
 PLAIN := bakeoff suite models reports ablations tools
 
-.PHONY: setup develop demo docs catalogue test whole-test slow-test battery parity-test timing-test statistics-test mutants cluster-test chaos chaos-short week week-short bench results pages lint audit types ui clean
+.PHONY: setup develop demo docs catalogue test whole-test nightly slow-test battery parity-test timing-test statistics-test mutants cluster-test chaos chaos-short week week-short bench results pages lint audit types ui clean
 
 # What a user needs.
 setup: .venv/done
@@ -32,6 +32,9 @@ test: develop
 # Whole sweeps, commands and pages. Three at a time on two cores, since some wait for Ray.
 whole-test: develop
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "whole and not ($(OTHERS))"
+
+# What CI leaves out, about two hours: for a machine that tests the main branch at night.
+nightly: cluster-test chaos-short slow-test battery statistics-test
 
 slow-test: develop
 	$(BIN)/python -m pytest -m slow
