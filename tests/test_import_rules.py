@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.whole
+
 HEAVY = {
     "torch",
     "ray",
@@ -47,8 +49,6 @@ PRINTED = "print(*{name.partition('.')[0] for name in sys.modules})"
 # After what is printed, since the driver may load more than a trial, but not Ray.
 DRIVER = """
 import bakeoff.suite.cli, bakeoff.suite.sweep.driver
-
-pytestmark = pytest.mark.whole
 assert "ray" not in sys.modules, "the command line or the driver imports Ray"
 """
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.whole
+
 DOCS = Path(__file__).parents[1] / "docs"
 CELLS: list[dict[str, Any]] = json.loads((DOCS / "notebook.ipynb").read_text())["cells"]
 # Run the cells in one namespace, as a kernel does, with other sizes.
 KERNEL = """
 import json, sys
-
-pytestmark = pytest.mark.whole
 names = {"__name__": "__main__"}
 for source in json.load(sys.stdin):
     exec(compile(source, "a cell", "exec"), names)

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from setuptools import find_packages
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).parents[1]
 OWN = '''"""Is wider better?"""
 from bakeoff import Ablation, Model, Scale, vary
 from models.widths import WIDTHS
 from reports import LENGTH
 from suite import BATCH
-
-pytestmark = pytest.mark.whole
 
 ABLATION = Ablation(question="Is wider better?", baseline=Model(mixer="attention", dim=8, depth=1),
     axes=[vary("dim", WIDTHS)], tasks=["parity"], probes=["parameters"],

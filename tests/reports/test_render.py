@@ -29,6 +29,8 @@ from bakeoff.suite.schema import Registration
 from tests.reports import conftest as synthetic
 from tests.reports.read_page import ReadPage
 
+pytestmark = pytest.mark.whole
+
 
 def _bytes(folder: Path) -> dict[str, bytes]:
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
@@ -129,8 +131,6 @@ from pathlib import Path
 warnings.simplefilter("error")
 from bakeoff.reports.view import read_sweep
 from bakeoff.reports.render import render, render_overview, write_whole
-
-pytestmark = pytest.mark.whole
 here = Path(sys.argv[1])
 sweep = read_sweep(here / "results.parquet", here / "curves.parquet")
 render("heads", [sweep], Path(sys.argv[2]))

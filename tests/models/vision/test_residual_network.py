@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.whole
+
 PROGRAM = """
 import torch
 from bakeoff.models import ModelSpec, build_model
-
-pytestmark = pytest.mark.whole
 torch.set_num_threads(1)
 model = build_model(ModelSpec(
     architecture="resnet", dim={width}, length=48 * 48, grid=(48, 48), input_kind="image",

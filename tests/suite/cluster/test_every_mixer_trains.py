@@ -16,10 +16,10 @@ from bakeoff.suite.schema import Plan, Status
 from bakeoff.suite.tasks.registry import task_class
 from tests.suite.cluster.heads import embedded
 
+pytestmark = pytest.mark.whole
+
 ABLATION = '''"""Do all of them train?"""
 from bakeoff import Ablation, Model, Scale, vary
-
-pytestmark = pytest.mark.whole
 
 ABLATION = Ablation(
     question="Do all of them train?",

@@ -31,6 +31,8 @@ from bakeoff.suite.schema import Resources, Result, Status, Trial
 from tests.kept_servers import KeptServers
 from tests.workplace import Workplace, code_in, is_alive
 
+pytestmark = pytest.mark.whole
+
 MIXERS = '''"""Mixers that use their process."""
 import ctypes
 import os
@@ -187,8 +189,6 @@ from pathlib import Path
 
 from bakeoff.suite.execution.subprocess import run_in_subprocess
 from bakeoff.suite.execution.subprocess_main import EVENT, REQUEST
-
-pytestmark = pytest.mark.whole
 
 with open("imported", "a") as file:
     file.write("once\\n")

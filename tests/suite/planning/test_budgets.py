@@ -16,6 +16,8 @@ from bakeoff.suite.spec import Axis, Model, Recipe, Scale, SpecError, vary
 from bakeoff.suite.training.engines.engine import num_trained
 from tests.suite.small_ablation import make_ablation
 
+pytestmark = pytest.mark.whole
+
 TEXT, LISTS, PAIRS = "shakespeare_characters", "listops", "mqar_small"
 CAUSAL = [name for name in MIXERS if mixer_class(name).supports_causal]
 OTHERS = ["attention", *(name for name in MIXERS if name not in CAUSAL)]
@@ -215,8 +217,6 @@ MINE = '''
 import torch
 from torch import nn
 from bakeoff.models import Mixer
-
-pytestmark = pytest.mark.whole
 
 class Counted(Mixer):
     """A gate of each token."""

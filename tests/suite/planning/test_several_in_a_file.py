@@ -20,10 +20,10 @@ from bakeoff.suite.planning.plan import plan
 from bakeoff.suite.spec import SpecError
 from tests.suite.small_ablation import WriteAblation, make_ablation
 
+pytestmark = pytest.mark.whole
+
 SEVERAL = '''"""Two questions about one small model."""
 from bakeoff import Ablation, Model, Scale, vary
-
-pytestmark = pytest.mark.whole
 
 _SHARED = Ablation(
     question="How many?",

@@ -13,6 +13,8 @@ import pytest
 
 from bakeoff.suite.timing.fixed_conditions import few_cpus, memory_kept, no_garbage_collection
 
+pytestmark = pytest.mark.whole
+
 linux = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system fixes no CPUs")
 
 
@@ -78,8 +80,6 @@ FAULTS = """
 import resource, torch
 from contextlib import nullcontext
 from bakeoff.suite.timing.fixed_conditions import memory_kept
-
-pytestmark = pytest.mark.whole
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

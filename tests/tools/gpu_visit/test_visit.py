@@ -28,12 +28,12 @@ from tools.gpu_visit.results import (
 from tools.gpu_visit.runner import ROOT, Part
 from tools.gpu_visit.table import MOST_LINES, table
 
+pytestmark = pytest.mark.whole
+
 MODULE = """
 import os, signal, time
 from pathlib import Path
 from tools.gpu_visit.results import Finding
-
-pytestmark = pytest.mark.whole
 
 MARKS = Path(__file__).parent
 
