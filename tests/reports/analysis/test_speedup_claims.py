@@ -311,6 +311,7 @@ def _slack(num: int) -> float:
     return 3.5 * math.sqrt(ALPHA * (1 - ALPHA) / num)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("counted_by", ["flops", "step_time"])
 def test_without_a_speedup_at_most_one_verdict_in_twenty_is_false(counted_by: str) -> None:
     share = _false_share(600, 3, 1.0, 1.2, noise=0.1, counted_by=counted_by, time_noise=0.03)

@@ -48,6 +48,7 @@ def _paper(tables: list[Path]) -> str:
     return "\n\n".join(rf"\input{{{path.as_posix()}}}" for path in tables)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("encoding", ["", T1], ids=["OT1", "T1"])
 def test_every_table_of_a_hostile_report(tmp_path: Path, encoding: str) -> None:
     page = render("heads", [hostile.sweep()], tmp_path / "reports")

@@ -44,6 +44,7 @@ def saved(
     return read_sweep(*paths)
 
 
+@pytest.mark.whole
 def test_the_page_opens_with_what_the_other_one_needs(tmp_path: Path) -> None:
     found = saved(tmp_path)
     page = ReadPage(render("scaling_laws", [found], tmp_path / "reports"))
@@ -59,6 +60,7 @@ def test_nothing_but_the_speedup_follows_the_claim(tmp_path: Path) -> None:
     assert made.sentence == f"The LSTM needs fewer FLOPs: {NEEDS} (1.65 to 1.73)."
 
 
+@pytest.mark.whole
 def test_a_score_outside_the_curve_is_said_once(tmp_path: Path) -> None:
     found = saved(tmp_path, a="dim=32, steps=2000", noise=0.004)
     made = answer(found.about, found.measured, found.verdict, found.growths)

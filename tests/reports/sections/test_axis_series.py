@@ -360,6 +360,7 @@ def test_each_question_has_its_exhibit() -> None:
     }
 
 
+@pytest.mark.whole
 def test_before_and_after_training_are_two_views() -> None:
     (gradients,) = _exhibits("gradients")
     assert [view.title for view in gradients.views] == ["before training", "after training"]

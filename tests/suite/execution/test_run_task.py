@@ -508,6 +508,7 @@ RECIPES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.whole
 def test_any_recipe_trains_a_module_and_the_default_is_that_of_an_ablation() -> None:
     def weights(**changes: Any) -> bytes:
         module = Linear()

@@ -29,6 +29,7 @@ def test_a_timing_compares_models_both_ways_and_a_training_runs_one() -> None:
     assert sorted(trained) == ["auto"] * 3 + ["compiled"] * 3
 
 
+@pytest.mark.whole
 def test_only_a_compiled_timing_has_an_id_of_its_own() -> None:
     def ids(probe: str, runtime: str) -> set[str]:
         scale = {"gpus": 1.0, "lengths": [8, 16]}

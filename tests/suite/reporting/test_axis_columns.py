@@ -107,6 +107,7 @@ def crossed(write_ablation: WriteAblation) -> Plan:
     return plan(path, seeds=1)
 
 
+@pytest.mark.whole
 def test_texts_that_look_like_labels_are_told_from_other_axes(
     crossed: Plan, tmp_path: Path
 ) -> None:

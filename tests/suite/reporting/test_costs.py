@@ -99,6 +99,7 @@ def test_the_page_says_hours_energy_and_money(tmp_path: Path) -> None:
     assert float(total["energy (J)"]) == pytest.approx(8 * 150e3)
 
 
+@pytest.mark.whole
 def test_a_sweep_without_a_gpu_says_nothing_of_costs(tmp_path: Path) -> None:
     sweep = FinishedSweep("heads")
     assert sweep_of(sweep.plan, by_trial(sweep.results)).about.costs == ()

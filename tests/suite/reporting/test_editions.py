@@ -35,6 +35,7 @@ def run(journal: Journal, steps: int, num: int = 9, source: Source | None = None
         journal.commit(result, journal.begin(result.trial_id, "here"))
 
 
+@pytest.mark.whole
 def test_page_store_and_command_say_what_was_tried_before(tmp_path: Path) -> None:
     store = store_of(tmp_path, None)
     with Journal(tmp_path / "journal.db") as journal:
@@ -63,6 +64,7 @@ def test_page_store_and_command_say_what_was_tried_before(tmp_path: Path) -> Non
     assert "heads=8: −33.490 bit [−33.515, −33.465]" in lines[0]
 
 
+@pytest.mark.whole
 def test_two_editions_are_compared_by_their_numbers(tmp_path: Path) -> None:
     store = store_of(tmp_path, None)
     with Journal(tmp_path / "journal.db") as journal:
@@ -83,6 +85,7 @@ def test_two_editions_are_compared_by_their_numbers(tmp_path: Path) -> None:
         compare(("1", "3"), NAME, lambda: store, tmp_path)
 
 
+@pytest.mark.whole
 def test_a_page_of_one_edition_says_nothing_of_editions(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal.db") as journal:
         journal.keep_plan(FinishedSweep(NAME, steps=9).plan)  # no trial of this edition runs

@@ -184,6 +184,7 @@ def test_what_is_done_in_time_is_done(work: Workplace, capsys: pytest.CaptureFix
     assert "time limit" not in capsys.readouterr().err
 
 
+@pytest.mark.whole
 def test_a_limit_that_is_over_before_anything_ran_leaves_a_report_of_nothing(
     work: Workplace,
 ) -> None:

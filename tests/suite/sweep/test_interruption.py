@@ -48,6 +48,7 @@ def file(tmp_path: Path) -> str:
     return Workplace(tmp_path).ablation(values=[1e-2], probes=["quality"], steps=STEPS)
 
 
+@pytest.mark.whole
 def test_each_signal_leaves_a_checkpoint_and_the_same_command_ends_with_the_same_bits(
     tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

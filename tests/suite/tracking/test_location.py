@@ -127,6 +127,7 @@ def test_a_folder_that_mlflow_would_read_otherwise_is_refused_at_once(
     assert store_of(out, "http://127.0.0.1:5000").artifacts is None
 
 
+@pytest.mark.whole
 def test_a_folder_of_any_other_name_holds_a_store(store: LocalStore, tmp_path: Path) -> None:
     out = tmp_path / "-a b'\"ü#100%;&[x]"
     out.mkdir()

@@ -182,6 +182,7 @@ def test_few_layers_and_heads_stand_for_many() -> None:
     ]
 
 
+@pytest.mark.whole
 def test_a_model_writes_two_hundred_tokens_whatever_this_process_drew_before() -> None:
     model, task = language_model()
     prompt, written = of_kind(looked(model, task), "text")

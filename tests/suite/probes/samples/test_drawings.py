@@ -53,6 +53,7 @@ def pixels(sample: Sample) -> np.ndarray:
     return sample.low + (sample.high - sample.low) * shares
 
 
+@pytest.mark.whole
 def test_a_model_shows_what_was_asked_for_and_what_it_draws() -> None:
     task = task_of("emoji_tokens")
     model = built(task)

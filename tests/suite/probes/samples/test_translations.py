@@ -65,6 +65,7 @@ def translator(bible: Task) -> Architecture:
     return built("translator", bible, mixer="attention", position="sinusoidal", depth=2)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("architecture", ["attentive_seq2seq", "conv_seq2seq"])
 @torch.no_grad()
 def test_an_alignment_has_a_row_for_each_reference_token_and_no_padding(

@@ -46,6 +46,7 @@ def test_a_training_picture_has_the_caption_of_its_scene() -> None:
     assert not batch.targets.any()
 
 
+@pytest.mark.whole
 def test_candidates_differ_and_the_target_is_anywhere() -> None:
     split = _test_split()
     assert split.inputs["inputs"].shape[1:] == (NUM_CANDIDATES, LENGTH)

@@ -165,6 +165,7 @@ def test_the_clean_part_is_the_task_on_clean_images() -> None:
     assert int(part.sum()) == 2_000
 
 
+@pytest.mark.whole
 def test_splits_draw_apart() -> None:
     """Compare the noise of one position and corruption in two splits."""
     task = FashionMnistCorrupted

@@ -19,6 +19,7 @@ from bakeoff.suite.tasks.pretraining.labelled import (
 from bakeoff.suite.tasks.wordnet_glosses import WordnetGlosses
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("task", "origin"), [(ReviewsInWords, MovieReviews), (GlossesInWords, WordnetGlosses)]
 )
