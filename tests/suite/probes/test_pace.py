@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -176,14 +176,31 @@ def test_whole_trainings_take_the_time_of_the_baseline(mixer: str) -> None:
     own = trainings[f"mixer={mixer}"]
     assert own.pace is not None
     own = replace(own, found_steps=_steps_found(own.pace))
-    ratios = [_seconds(own) / _seconds(trainings["mixer=attention"]) for _ in range(5)]
+    both = (own, trainings["mixer=attention"])
+    ratios = [mine / theirs for mine, theirs in (_seconds_of(both) for _ in range(5))]
     print(f"{mixer}: {own.found_steps} steps, {statistics.median(ratios):.3f} of the time")
     least = 0.5 / (own.found_steps or 1)  # half a step
     assert statistics.median(ratios) == pytest.approx(1, abs=0.05 + least)
 
 
-def _seconds(trial: Trial) -> float:
-    """Return the seconds of all steps of a training, without its start and validation."""
+def _seconds_of(trials: Sequence[Trial]) -> list[float]:
+    """Return the seconds of all steps of some trainings, without their starts and validation.
+
+    They take turns of a tenth of their steps, so that other work on the machine slows all alike.
+    """
+    sizes = [trial.settled_training.steps for trial in trials]
+    loops, spent = [_steps_of(trial) for trial in trials], [0.0] * len(trials)
+    for turn in range(10):
+        for place, (loop, num) in enumerate(zip(loops, sizes, strict=True)):
+            begun = time.perf_counter()
+            for _ in range(num * turn // 10, num * (turn + 1) // 10):
+                while next(loop) is not None:
+                    pass
+            spent[place] += time.perf_counter() - begun
+    return spent
+
+
+def _steps_of(trial: Trial) -> Iterator[object]:
     begin = started(trial, "cpu", None)
     try:
         while True:
@@ -191,9 +208,4 @@ def _seconds(trial: Trial) -> float:
     except StopIteration as ended:
         _, engine, todo = ended.value
     training = replace(todo.training, num_evaluations=1, steps=todo.training.steps + 1)
-    loop = steps(engine, replace(todo, training=training), TrainingProgress())
-    begun = time.perf_counter()
-    for _ in range(training.steps - 1):
-        while next(loop) is not None:
-            pass
-    return time.perf_counter() - begun
+    return steps(engine, replace(todo, training=training), TrainingProgress())
