@@ -13,8 +13,6 @@ from sklearn.datasets import load_breast_cancer
 import bakeoff
 from bakeoff.suite.execution.run_task import TaskResult
 
-pytestmark = pytest.mark.whole
-
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 DOCUMENTS = [
@@ -141,6 +139,7 @@ def timed_demo(folder: Path) -> list[tuple[float, str]]:
     return [*lines, (time.monotonic() - start, "")]
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("fast_sweeps")
 @pytest.mark.parametrize(
     ("name", "options", "said"),
@@ -193,6 +192,7 @@ def test_own_data_of_the_readme_are_planned(
     assert planned.about.floors["reviews"] == ("uniform", "majority", "TF-IDF")
 
 
+@pytest.mark.whole
 def test_the_module_of_the_readme_learns_what_the_readme_prints(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
