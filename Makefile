@@ -33,7 +33,7 @@ test: develop
 whole-test: develop
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "whole and not ($(OTHERS))"
 
-# What CI leaves out, about two hours: for a machine that tests the main branch at night.
+# Clusters, injected faults and long tests, which CI leaves out; for the main branch at night.
 nightly: cluster-test chaos-short slow-test battery statistics-test
 
 slow-test: develop

@@ -163,8 +163,7 @@ def _scored(
     found = []
     sizes = Counter(families.values())
     named = {v: drawn_name(about, v) for v in about.variants} | {
-        v: proper_name(family) if sizes[family] > 1 else drawn_name(about, v)
-        for v, family in families.items()
+        v: proper_name(family) for v, family in families.items() if sizes[family] > 1
     }
     places = {family: place for place, family in enumerate(dict.fromkeys(named.values()))}
     for variant in about.variants:
