@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bakeoff.reports.document import listed
+from bakeoff.reports.document import capitalized, listed
 from bakeoff.reports.results.series import QUALITY, Series, beside_scores, floors_of
-from bakeoff.reports.results.variant_labels import what_baseline_is
+from bakeoff.reports.results.spoken_names import baseline_in_words
 from bakeoff.reports.stats.intervals import Estimate, as_interval, for_scores, mean_interval
 from bakeoff.suite.schema import About, ClaimSpec, rests_on
 
@@ -94,10 +94,9 @@ def below_floor(about: About, score: Series) -> str:
     floor = _best_floor(about, score)
     if floor is None or _beats(score, about.baseline, floor[1]):
         return ""
-    name = what_baseline_is(about) or about.baseline
     return (
-        f"The baseline ({name}) does not beat the floor {floor[0]} here, so this table allows no "
-        "conclusion about quality."
+        f"{capitalized(baseline_in_words(about))} does not beat the floor {floor[0]} here, so this "
+        "table allows no conclusion about quality."
     )
 
 

@@ -36,12 +36,11 @@ from bakeoff.reports.results.series import Series
 from bakeoff.reports.results.spoken_names import (
     amount_in_words,
     axis_in_words,
-    proper_name,
+    baseline_in_words,
     spoken_name,
     spoken_pair,
     value_in_words,
 )
-from bakeoff.reports.results.variant_labels import what_baseline_is
 from bakeoff.reports.sections.axis_series import AxisSeries, place_name, readable_place
 from bakeoff.reports.stats.intervals import (
     Notation,
@@ -676,18 +675,8 @@ def _against_baseline(
     at = f" {there}" if series.at else ""
     mean = written_means(series, [about.baseline])[about.baseline]
     metric = capitalized(metric_in_words(series))
-    yield f"{metric}{at} is {mean} with {_baseline(about)}; {'; '.join(filter(None, parts))}."
-
-
-def _baseline(about: About) -> str:
-    """Return the baseline with what it is: ``the baseline (attention)``."""
-    name = spoken_name(about, about.baseline)
-    if "baseline" in about.words:
-        return name
-    whole = what_baseline_is(about).partition(",")[0]
-    if name != f"the {about.baseline}":
-        return f"the baseline ({name})"
-    return f"the baseline ({proper_name(whole)})" if whole else name
+    told = "; ".join(filter(None, parts))
+    yield f"{metric}{at} is {mean} with {baseline_in_words(about)}; {told}."
 
 
 def _some(names: Sequence[str]) -> str:
@@ -759,7 +748,9 @@ def _over_tasks(about: About, scores: Sequence[Series]) -> str:
         told = [f"better on {better}" if better else "", f"worse on {worse}" if worse else ""]
         words = listed([*filter(None, told)]) or "not told apart on any"
         parts.append(f"{spoken_name(about, variant)} {words} of {len(gaps)}")
-    return f"Over {len(scores)} tasks, compared with {_baseline(about)}: {'; '.join(parts)}."
+    return (
+        f"Over {len(scores)} tasks, compared with {baseline_in_words(about)}: {'; '.join(parts)}."
+    )
 
 
 def _crossings(case: _FindingsCase) -> Iterator[str]:
@@ -770,8 +761,8 @@ def _crossings(case: _FindingsCase) -> Iterator[str]:
         what = _PASSES.get(growth.metric, readable(growth.metric))
         first, last = growth.places[0], growth.places[-1]
         yield (
-            f"Faster than {_baseline(case.about)} in {what}, measured from {first:,} to {last:,} "
-            f"tokens: {'; '.join(parts)}."
+            f"Faster than {baseline_in_words(case.about)} in {what}, measured from {first:,} to "
+            f"{last:,} tokens: {'; '.join(parts)}."
         )
 
 

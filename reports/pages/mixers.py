@@ -16,7 +16,7 @@ from bakeoff.reports.document import Exhibit, ReportTable, Section, View, capita
 from bakeoff.reports.literature.speed import published_table
 from bakeoff.reports.plots.length_sweep import crossover_figure, growth_figure
 from bakeoff.reports.results.length_sweep import Axis, Growth, find, growths
-from bakeoff.reports.results.variant_labels import what_baseline_is
+from bakeoff.reports.results.spoken_names import baseline_in_words
 from bakeoff.reports.tables.controls import controls_table, describe_controls, instruments
 from bakeoff.reports.tables.exponents import exponents_table, powers_in_words, theory_remarks
 from bakeoff.reports.tables.largest import failures_in_words, largest_table
@@ -218,12 +218,11 @@ def _costs(case: _Case) -> Iterator[Exhibit]:
     time = case.growth(_TIME)
     table = costs_table(case.about, time, "Forward and backward") if time else None
     others = tuple(_other_costs(case))
-    name = what_baseline_is(case.about) or case.about.baseline
     if table and time:
         sentence = (
             "The table shows the median time of forward and backward over processes, and its "
-            f"ratio to the baseline ({name}) with the verdict. The ratio is computed per process "
-            "and then averaged, so it differs slightly from the quotient of the medians."
+            f"ratio to {baseline_in_words(case.about)} with the verdict. The ratio is computed per "
+            "process and then averaged, so it differs slightly from the quotient of the medians."
         )
         yield Exhibit(
             title="Times by length",

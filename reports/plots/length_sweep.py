@@ -26,8 +26,7 @@ from bakeoff.reports.plots.line_chart import (
 from bakeoff.reports.plots.style import GREY, INK, MAX_LINES, caption, label, line_look, with_unit
 from bakeoff.reports.results.length_sweep import Growth
 from bakeoff.reports.results.reading import median_of
-from bakeoff.reports.results.spoken_names import drawn_name
-from bakeoff.reports.results.variant_labels import what_baseline_is
+from bakeoff.reports.results.spoken_names import baseline_in_words, drawn_name
 from bakeoff.reports.stats.intervals import Estimate, as_ratio
 from bakeoff.suite.schema import MIXER_ALONE, About
 
@@ -228,8 +227,8 @@ def _ratio_caption(
     num_others = sum(variant != about.baseline for variant in growth.variants)
     return caption(
         {
-            "Both axes are logarithmic. Below the line at 1, a mixer takes less time than the "
-            f"baseline ({what_baseline_is(about) or about.baseline}).": True,
+            "Both axes are logarithmic. Below the line at 1, a mixer takes less time than "
+            f"{baseline_in_words(about)}.": True,
             "Points are means over processes with their 95 % intervals.": any(
                 line.intervals for line in lines
             ),

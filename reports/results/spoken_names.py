@@ -111,6 +111,14 @@ def drawn_name(about: About, variant: str) -> str:
     return shown_name(about, variant) if said == f"the {about.baseline}" else said
 
 
+def baseline_in_words(about: About) -> str:
+    """Return the baseline with its name or what it is: ``the baseline (attention)``."""
+    name = spoken_name(about, about.baseline)
+    if name == f"the {about.baseline}":
+        name = proper_name(what_baseline_is(about).partition(",")[0] or about.baseline)
+    return "the baseline" if name == _PLAIN else f"the baseline ({name})"
+
+
 def spoken_pair(about: About, a: str, b: str) -> tuple[str, str]:
     """Return the values in which two variants differ, in words."""
     mine, theirs = (all_values_of(about, variant) for variant in (a, b))

@@ -136,7 +136,7 @@ def test_every_crossover_is_a_diamond_on_the_line() -> None:
     assert len(diamonds) == len(placed)
     for said in (
         "A diamond marks",
-        "baseline (attention, kernel=fused)",
+        "baseline (attention)",
         "Hollow points are noisy",
     ):
         assert said in drawing.caption
