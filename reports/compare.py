@@ -94,6 +94,7 @@ DEFINITIONS = (
 _MOST_SEEDS = 12  # limit of listed seeds
 _MOST_LINES = 400  # limit for a file's diff
 _RATE_UNITS = ("/s", "_per_second")
+_COUNTED_UNITS = ("B", "FLOP")
 _MEETING = "without a common environment"
 _NOTHING = "none"
 NO_ESTIMATE = Estimate(n=0)
@@ -186,9 +187,10 @@ class Change:
         """The text ``better`` or ``worse`` for B, of a certain or possible change; else empty."""
         change, better = self.estimate.point, self.key["better"]
         is_directed = self.outcome in ("moved", "slower", "faster", POSSIBLE)
-        if not is_directed or better == "none" or change is None:
+        same = 0.0 if self.kind == "score" else 1.0
+        if not is_directed or better == "none" or change in (None, same):
             return ""
-        is_up = change > (0.0 if self.kind == "score" else 1.0)
+        is_up = change > same
         return "better" if is_up == (better == "higher") else "worse"
 
     @property
@@ -364,10 +366,11 @@ def _kind(key: Mapping[str, str], readings: Iterable[Reading]) -> str:
         return "score"
     if key["unit"] == "s" or key["unit"].endswith(_RATE_UNITS):
         return "time"
-    # A ratio of times, such as a scaling efficiency, is not a count.
-    is_a_share = key["unit"] == "1" and key["better"] != "none"
-    is_whole = all(r.value.is_integer() for r in readings if r.is_usable)
-    return "score" if is_a_share and not is_whole else "count"
+    # Other numbers with a good direction are measured, too: scores of trained models, by position
+    # or on other splits, and ratios of times.
+    is_counted = key["better"] == "none" or key["unit"] in _COUNTED_UNITS
+    is_whole = key["unit"] == "1" and all(r.value.is_integer() for r in readings if r.is_usable)
+    return "count" if is_counted or is_whole else "score"
 
 
 def _different_endings(found: Change) -> Iterator[str]:

@@ -59,6 +59,18 @@ class Sweep:
             check_values(kind, frame["variant"], self.about.labels)
             check_values(kind, frame["task"], self.about.tasks)
 
+    @classmethod
+    def of_frames(cls, about: About, results: pd.DataFrame, curves: pd.DataFrame) -> Sweep:
+        """Return the sweep of two frames; the FLOPs of trainings are those of their last points."""
+        counted = curves.dropna(subset=["flops"])
+        flops = {
+            str(task): {
+                str(name): float(some["flops"].max()) for name, some in rows.groupby("variant")
+            }
+            for task, rows in counted.groupby("task")
+        }
+        return cls(about=replace(about, training_flops=flops), results=results, curves=curves)
+
     @property
     def num_trials(self) -> int:
         """The number of trials that ran; one trial may have rows of several variants."""
@@ -108,7 +120,7 @@ def read_sweep(results_path: Path, curves_path: Path) -> Sweep:
     content = read_table(results_path).to_pydict()
     for name in columns_of([*content]):
         del content[name]  # these columns are recomputed from `about`
-    return Sweep(
+    return Sweep.of_frames(
         about=about_in(results_path),
         results=typed_frame("results", content, RESULT_COLUMNS),
         curves=typed_frame("curves", read_table(curves_path).to_pydict(), CURVE_COLUMNS),

@@ -12,17 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bakeoff.reports.document import NO_ENTRY, Column, Entry
-from bakeoff.reports.results.axis_values import values_of
+from bakeoff.reports.results.axis_values import number, values_of
 from bakeoff.reports.results.reading import coordinates
 from bakeoff.reports.results.series import STATE_BYTES, Series
 from bakeoff.reports.stats.intervals import Estimate, Notation
-from bakeoff.suite.schema import About
+from bakeoff.suite.schema import TIMED_RECIPE, About
 
 STATE = "state"  # key of the state kept between tokens
 TRAINING_STEP = "training_step_seconds"
 _FLOPS, _MEMORY = "forward_flops", "peak_memory_bytes"
 _TRAINING_OVER_FORWARD = 3.0  # the backward pass counts as twice the forward one
 _UNITS = ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
+_PASSES = ("distillation", "scheduled_sampling", "adversarial_steps")  # which these fields add
 _AT_LEAST = 2.0  # a unit is used if the median cost is at least this many of it
 
 
@@ -92,8 +93,8 @@ def variant_costs(about: About, measured: Sequence[Series], task: str) -> Iterat
             unit="FLOP",
             amounts=_training_flops(about, counted),
             how=(
-                "Training FLOPs are three times the forward FLOPs, times the batch size, times "
-                f"the number of training steps{_without_start(about)}."
+                "Training FLOPs are those of all training steps, forward and backward, with the "
+                f"passes that the recipe adds{_without_start(about)}."
             ),
         )
     sized = _most_measured(measured, task, _MEMORY)
@@ -129,8 +130,27 @@ def step_times(measured: Sequence[Series], task: str) -> StepTimes | None:
 
 def training_seconds(about: About, times: StepTimes) -> dict[str, float]:
     """Return variant -> seconds of a whole training, if the steps and their time are known."""
-    found = {v: num_steps(about, v, times.task) * one for v, one in times.seconds.items()}
+    found = {
+        v: num_steps(about, v, times.task) * one
+        for v, one in times.seconds.items()
+        if is_timed_as_trained(about, v)
+    }
     return {variant: seconds for variant, seconds in found.items() if seconds}
+
+
+def is_timed_as_trained(about: About, variant: str) -> bool:
+    """Return False if the variant's training steps do more than those that were timed.
+
+    A recipe that all variants share may differ from the timed one in what takes little time.
+    """
+    values = {**about.settings, **values_of(about, variant)}
+    return all(
+        number(values.get(name, plain)) == number(plain)
+        if not isinstance(plain, str | bool)
+        else values.get(name, plain) == plain
+        for name, plain in TIMED_RECIPE.items()
+        if name in about.axes or name in _PASSES
+    )
 
 
 def num_steps(about: About, variant: str, task: str) -> int:
@@ -228,13 +248,18 @@ def _after(series: Series) -> str:
 def _training_flops(about: About, counted: Series) -> dict[str, float]:
     """Return variant -> FLOPs of its training, without those of a training that it starts from.
 
-    FLOPs are taken as linear in the batch size.
+    They are those of its learning curve. A variant without a curve has three times the forward
+    FLOPs of all its examples, if its recipe adds no pass.
     """
-    return {
+    known = about.training_flops.get(counted.task, {})
+    plain = {
         variant: _TRAINING_OVER_FORWARD * forward * rows
         for variant, forward in _medians(about, counted).items()
+        if is_timed_as_trained(about, variant)
         if (rows := setting(about, variant, "batch") * num_steps(about, variant, counted.task))
     }
+    found = {**plain, **known}
+    return {variant: found[variant] for variant in about.variants if variant in found}
 
 
 def _medians(about: About, series: Series) -> dict[str, float]:

@@ -35,7 +35,12 @@ import numpy as np
 from scipy.interpolate import make_interp_spline
 from scipy.special import stdtrit
 
-from bakeoff.reports.analysis.cost import num_steps, timed_steps, variant_costs
+from bakeoff.reports.analysis.cost import (
+    is_timed_as_trained,
+    num_steps,
+    timed_steps,
+    variant_costs,
+)
 from bakeoff.reports.analysis.time_comparison import log_ratios
 from bakeoff.reports.results.axis_values import all_values_of
 from bakeoff.reports.results.series import Series
@@ -46,6 +51,7 @@ from bakeoff.suite.schema import About, Better
 MIN_BUDGETS = 3
 _NUM_PLACES = 2_000  # budgets, evenly spaced along log C, at which the differences are tested
 _DIGITS = 6  # significant digits that are the same on all processors
+_ROUNDING = 1e-9  # by which scores may fall from one place to the next
 _WEIGHT_DECIMALS = 12  # so that a measured budget has a weight of exactly 1
 BUDGET = "steps"  # the axis along which the baseline is trained to several budgets
 STEP_TIME = "step_time"
@@ -108,6 +114,11 @@ class CurveComparison:
         weights = make_interp_spline(self.logs, np.eye(self.logs.size), k=2)(log_ratios)
         found: Array = self.reached[:, None] - self.known @ weights.round(_WEIGHT_DECIMALS).T
         return found
+
+    @property
+    def is_rising(self) -> bool:
+        """True if the mean of the baseline's curve never falls, so that it reaches a score once."""
+        return bool((np.diff(self.on_grid.mean(axis=0)) <= _ROUNDING).all())
 
     @cached_property
     def on_grid(self) -> Array:
@@ -211,7 +222,7 @@ def effective_speedup(
 
     Raises:
         NoCurve: if there are fewer than three budgets, if no seed is in all trainings, or if the
-            mean score of the baseline does not improve from each budget to the next.
+            mean score of the baseline, or its curve, does not improve everywhere.
     """
     if len(budgets) < MIN_BUDGETS:
         raise NoCurve(f"a curve needs at least {MIN_BUDGETS} budgets of the baseline")
@@ -229,6 +240,11 @@ def effective_speedup(
         logs=np.log(places) - math.log(spent),
         log_error=log_error,
     )
+    if not compared.is_rising:
+        raise NoCurve(
+            "the baseline improves so unevenly that the curve through its budgets is not monotone; "
+            "add budgets between them"
+        )
     point, reach = compared.level
     if len(seeds) == 1:
         return Speedup(reach=reach, ratio=Estimate(n=1, point=_ratio(point)), comparison=compared)
@@ -314,7 +330,7 @@ def _budgets(
     timed = timed_steps(measured, task)
     logs = log_ratios(timed.values(variant), timed.values(baseline)) if timed else {}
     times = mean_interval([*logs.values()])
-    if times.point is None:
+    if times.point is None or not all(is_timed_as_trained(about, each) for each in pair):
         return Budgets(of_training={})
     steps = {v: num_steps(about, v, task) for v in (*curve_of(about, baseline), variant)}
     return Budgets(

@@ -89,21 +89,22 @@ _OF_RECIPES = {
         "In distillation, a model learns from the outputs of a teacher in addition to the targets: "
         "from its probabilities (soft) or from its most likely class (hard). The teacher is "
         "trained first, on the same task and with the same seed; its own training is not included "
-        "in the numbers of this page. Learning curves include its forward passes; training steps "
-        "are timed and counted without a teacher."
+        "in the numbers of this page. Training FLOPs include its forward passes; training steps "
+        "are timed without a teacher, so that no training time is given."
     ),
     "scheduled_sampling": (
         "In scheduled sampling, a growing share of the input tokens is replaced by the model's own "
-        "predictions from a first pass; the setting is the share at the last step. Learning curves "
-        "include that pass; training steps are timed and counted without it."
+        "predictions from a first pass; the setting is the share at the last step. Training FLOPs "
+        "include that pass; training steps are timed without it, so that no training time is given."
     ),
     "adversarial_steps": (
         "With adversarial steps, each training step makes this number of forward and backward "
         "passes, on images perturbed to increase the loss; the last third of the training uses no "
-        "perturbation. Learning curves include the mean over the training; training steps are "
-        "timed and counted without these passes."
+        "perturbation. Training FLOPs include the mean over the training; training steps are "
+        "timed without these passes, so that no training time is given."
     ),
 }
+_OF_STEPS = frozenset({"optimizer", "accumulation", "ema", "is_start_frozen"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,6 +228,11 @@ def _recipes_in_words(about: About) -> Iterator[str]:
     """Yield explanations of training methods that the ablation sets or varies."""
     named = {*about.axes, *about.settings}
     yield from (said for name, said in _OF_RECIPES.items() if name in named)
+    if "step_time" in about.probes and not _OF_STEPS.isdisjoint(about.axes):
+        yield (
+            "Training steps are timed with AdamW, whole batches and no average of the weights; the "
+            "training time is not given for variants with another recipe."
+        )
 
 
 def metric_in_words(metric: str, unit: str, better: str) -> str:

@@ -289,13 +289,15 @@ def _is_along(series: Series, num_places: int) -> bool:
 def num_expected(series: Series, about: About) -> int:
     """Return how many readings each variant should have.
 
-    For a score it is the planned number of seeds, for other metrics the largest number of any
-    variant; a variant with more readings raises it. A search for a learning rate stops when scores
-    get worse, so its other metrics are not expected.
+    For a metric of trained models it is the planned number of seeds, for other metrics the largest
+    number of any variant; a variant with more readings raises it. A search for a learning rate
+    stops when scores get worse, so its other metrics are not expected.
     """
     if series.probe == LEARNING_RATE and series.metric != LEARNING_RATE:
         return 0
-    return max(about.num_seeds, series.num_seen) if series.is_score else max(1, series.num_seen)
+    seeds = {reading.seed for some in series.readings.values() for reading in some}
+    is_of_seeds = series.is_score or (not series.is_timed and len(seeds) > 1)
+    return max(about.num_seeds if is_of_seeds else 1, series.num_seen)
 
 
 def never_searched(measured: Iterable[Series]) -> set[tuple[str, str, str]]:

@@ -9,7 +9,15 @@ from bakeoff.suite.errors import unknown_name
 from bakeoff.suite.planning.knobs import task_named
 from bakeoff.suite.planning.variants import Baseline, Variant, label_of
 from bakeoff.suite.probes.probe import probe
-from bakeoff.suite.schema import FLOORS, QUALITY, SPEEDUPS, Cell, ClaimSpec, rests_on
+from bakeoff.suite.schema import (
+    FLOORS,
+    QUALITY,
+    SPEEDUPS,
+    TIMED_RECIPE,
+    Cell,
+    ClaimSpec,
+    rests_on,
+)
 from bakeoff.suite.spec import Ablation, Axis, Claim, Model, Scale, SpecError
 from bakeoff.suite.spec.recipe import Recipe
 
@@ -53,6 +61,8 @@ def checked_claim(
         curve = _curve(claim, variants)
         claim = _about_the_score(claim, cells)
         _refuse_uncounted(claim, counted_by, cells)
+        if counted_by == SPEEDUPS["time_speedup"]:
+            _refuse_other_steps(baseline, [v for v in variants if v.label in (claim.a, claim.b)])
     metrics = {metric.name for cell in cells for metric in cell.metrics}
     if claim.metric not in metrics:
         raise SpecError(f"the claim: {unknown_name('metric', claim.metric, metrics)}")
@@ -105,11 +115,12 @@ def _curve(claim: Claim, variants: Sequence[Variant]) -> tuple[str, ...]:
 
 def _about_the_score(claim: Claim, cells: Sequence[Cell]) -> Claim:
     """Return the claim of a speedup with the score that it rests on in place of its metric."""
-    tasks = [cell.task for cell in cells if cell.probe == QUALITY]
-    if not tasks:
+    # The first metric of a cell is that of its task.
+    scores = {cell.task: cell.metrics[0].name for cell in cells if cell.probe == QUALITY}
+    if not scores:
         raise SpecError(f"the claim: {claim.metric} is that of a score; add the probe {QUALITY!r}.")
-    task = claim.task if claim.task in tasks else tasks[0]
-    return claim.model_copy(update={"metric": task_named(task).metric.name})
+    score = scores.get(claim.task or "") or next(iter(scores.values()))
+    return claim.model_copy(update={"metric": score})
 
 
 def _refuse_foreign_sides(
@@ -156,6 +167,19 @@ def _refuse_uncounted(claim: Claim, probe_name: str, cells: Sequence[Cell]) -> N
     if probe_name not in {cell.probe for cell in cells}:
         name = next(name for name, each in SPEEDUPS.items() if each == probe_name)
         raise SpecError(f"the claim: {name} needs the probe {probe_name!r}, which counts budgets.")
+
+
+def _refuse_other_steps(baseline: Baseline, sides: Sequence[Variant]) -> None:
+    """Raise if the training steps of a side do more than those that are timed."""
+    for variant in sides:
+        for name, plain in TIMED_RECIPE.items():
+            value = variant.changes.get(name, getattr(baseline.scale, name))
+            if value != plain:
+                raise SpecError(
+                    f"the claim: time_speedup needs the time of a training step, which is measured "
+                    f"at {name}={plain} only, and {variant.label!r} has {name}={value}; the metric "
+                    "'speedup' counts FLOPs."
+                )
 
 
 def _refuse_impossible_sides(claim: Claim, labels: Sequence[str], cells: Sequence[Cell]) -> None:

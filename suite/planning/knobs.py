@@ -236,8 +236,8 @@ def scale_with(scale: Scale, settings: Mapping[str, Knob]) -> Scale:
     changed = {name: value for name, value in settings.items() if name in Scale.model_fields}
     if not changed:
         return scale
-    before = scale.model_dump(exclude_unset=True) | {"warmup_steps": scale.warmup_steps}
-    return Scale(**{**before, **changed})
+    # A warm-up that is not set is the default of the number of steps.
+    return Scale(**{**scale.model_dump(exclude_unset=True), **changed})
 
 
 def size_of(scale: Scale, size: Literal["dim", "depth"], owner: str) -> int:

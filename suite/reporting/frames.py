@@ -57,7 +57,7 @@ def sweep_of(plan: Plan, results: Results) -> Sweep:
     about = about_with_provenance(plan, results)
     if any(made.num_gpus for made in about.provenances.values()):
         about = replace(about, costs=costs_of(plan, results))  # otherwise the bytes stay equal
-    return _judged(Sweep(about, found, curves_frame(curve_rows(plan, results))))
+    return _judged(Sweep.of_frames(about, found, curves_frame(curve_rows(plan, results))))
 
 
 def sweep_files(plan: Plan, results: Results) -> dict[str, bytes]:

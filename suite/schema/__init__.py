@@ -79,6 +79,16 @@ _OF_WRITING = frozenset(  # the metrics of `WRITTEN_SCORES`, for both scores of 
 _SCORES_OF_TEXT = frozenset({"bleu", "chrf"})
 # The metrics of a claim about an effective speedup, and the probe that counts its budgets.
 SPEEDUPS = {"speedup": "flops", "time_speedup": "step_time"}
+# Fields of a recipe that change a training step -> the value in the step that `step_time` times.
+TIMED_RECIPE: Mapping[str, Knob] = {
+    "optimizer": "adamw",
+    "accumulation": 1,
+    "ema": 0,
+    "is_start_frozen": False,
+    "distillation": "none",
+    "scheduled_sampling": 0,
+    "adversarial_steps": 0,
+}
 MIXER_ALONE = "mixer_alone"  # takes the place of a task's name if a trial has no task
 
 
@@ -399,6 +409,8 @@ class About:
         num_test_examples: Task -> the number of examples of its test split, if the plan knows it.
         training_steps: Task -> variant -> its training steps, if a budget other than steps is
             equal.
+        training_flops: Task -> variant -> FLOPs of its training, as its learning curve counts them;
+            not stored.
     """
 
     ablation: str
@@ -436,6 +448,9 @@ class About:
     named_axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     num_test_examples: Mapping[str, int] = field(default_factory=dict)
     training_steps: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    training_flops: Annotated[Mapping[str, Mapping[str, float]], Field(exclude=True)] = field(
+        default_factory=dict
+    )
 
     @cached_property
     def axes(self) -> tuple[str, ...]:

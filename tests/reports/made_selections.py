@@ -50,6 +50,7 @@ ABOUT = About(
 KINDS = {
     "bits": ("quality", "bit", "lower"),
     "accuracy": ("quality", "1", "higher"),
+    "validation_bits": ("validation", "bit", "lower"),
     "seconds": ("step_time", "s", "lower"),
     "tokens_per_second": ("step_time", "1/s", "higher"),
     "num_parameters": ("parameters", "1", "none"),

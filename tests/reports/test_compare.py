@@ -101,6 +101,17 @@ def test_a_score_of_several_environments_comes_from_the_shared_one() -> None:
             assert found.values == ({0: wanted}, {0: wanted})
 
 
+def test_a_score_of_another_probe_is_tested_and_not_counted() -> None:
+    moved = change("validation_bits", [2.0, 2.1, 2.2], [2.0, 2.1, 2.2003])
+    assert (moved.kind, moved.outcome, moved.tone) == ("score", "open", "")
+    assert change("validation_bits", BITS, shifted(BITS, 0.5)).finding == "worse"
+
+
+def test_a_tie_of_medians_is_neither_better_nor_worse() -> None:
+    found = change("peak_bytes", [10.0, 20.0, 30.0], [11.0, 20.0, 30.0])
+    assert (found.kind, found.outcome, found.finding) == ("count", "moved", "moved")
+
+
 def test_what_is_recorded_and_differs_is_named() -> None:
     a, other = rows("bits", [1.0]), {"commit": "bbbb00000000", "trial_id": "another"}
     for b, wanted in ((a, ()), (rows("bits", [1.0], **other), ("trial", "commit"))):

@@ -25,6 +25,7 @@ from bakeoff.suite.tasks.own.labelled import (
     OwnSymbols,
     classes_in_words,
     floors_of,
+    mean_and_deviation,
     moments,
     most_fitted,
     parts_of,
@@ -33,7 +34,13 @@ from bakeoff.suite.tasks.own.labelled import (
     validated_in_words,
     write_splits,
 )
-from bakeoff.suite.tasks.own.reading import TRAINING, split_by_hash
+from bakeoff.suite.tasks.own.reading import (
+    TRAINING,
+    digests_of,
+    num_repeated,
+    splits_of,
+    with_validation,
+)
 from bakeoff.suite.tasks.own.split_names import SPLITS, counts_of, refuse_few, shares
 from bakeoff.suite.tasks.task import UNSCORED, Task, TaskError
 
@@ -131,6 +138,7 @@ class ArraysReader(Reader):
     """
 
     data: Arrays
+    version = 2
 
     def prepare(self, path: Path, to: Path) -> dict[str, Any]:
         """Write the inputs and targets of each split, and return what they are."""
@@ -138,7 +146,7 @@ class ArraysReader(Reader):
         unpacked.mkdir()
         inputs, targets, given = self._read(path, unpacked)
         kind, asks_for = _kind_of(inputs), _answer_of(inputs, targets)
-        splits = _splits(inputs, given)
+        splits, repeated = _splits(inputs, given)
         facts: dict[str, Any] = {"kind": kind, "asks_for": asks_for}
         counts = counts_of(splits)
         refuse_few(path, counts, "examples")
@@ -150,7 +158,7 @@ class ArraysReader(Reader):
         facts["counts"] = counts
         facts["summary"] = (
             f"{sum(counts):,} {_described(facts)}, {shares(counts)}{validated_in_words(counts)}; "
-            f"{about}"
+            f"{about}{repeated}"
         )
         return facts
 
@@ -272,21 +280,26 @@ def _answer_of(inputs: _Named, targets: _Named) -> Targets:
     raise targets.wrong(f"is {targets.shape}; targets are {_TARGETS}{hint}")
 
 
-def _splits(inputs: _Named, given: _Named | None) -> NDArray[np.uint8]:
-    """Return the split of each example, as given or by a hash of its input."""
+def _splits(inputs: _Named, given: _Named | None) -> tuple[NDArray[np.uint8], str]:
+    """Return the split of each example, and a clause if test examples are in training, too.
+
+    Splits are given or by a hash of the input.
+    """
+    plain = (part if inputs.is_whole else part + 0.0 for _, part in inputs.parts())  # no -0
+    digests = np.concatenate(
+        [digests_of(row.tobytes() for row in np.ascontiguousarray(part)) for part in plain]
+    )
     if given is None:
-        parts = (
-            split_by_hash(row.tobytes() for row in np.ascontiguousarray(part))
-            for _, part in inputs.parts()
-        )
-        return np.concatenate(list(parts))
+        return splits_of(digests), ""
     if given.values.ndim != 1 or not given.is_whole:
         raise given.wrong(f"is {given.shape}; splits are whole numbers [examples]")
     low, high = given.bounds()
     if low < 0 or high >= len(SPLITS):
         place = given.place_of(below=0, above=len(SPLITS) - 1)
         raise given.wrong(f"at {place}; 0 is for training, 1 for validation, 2 for the test")
-    return given.values.astype(np.uint8)
+    splits = with_validation(given.values.astype(np.uint8), digests)
+    count = num_repeated(splits, digests)
+    return splits, f"; {count:,} test examples equal a training example" if count else ""
 
 
 def _answers(
@@ -295,8 +308,8 @@ def _answers(
     """Return the targets as a model learns them, and a clause about them."""
     if asks_for == "number":
         targets.refuse_infinite()
-        training = targets.values[splits == TRAINING].astype(np.float64)
-        mean, deviation = float(training.mean()), float(training.std())
+        means, deviations = mean_and_deviation(training_parts(targets.values, splits), axes=(0,))
+        mean, deviation = float(means[0]), float(deviations[0])
         if deviation == 0:
             raise targets.wrong(f"is {mean:g} in all training examples; nothing can be learnt")
         facts |= {"output_size": 1, "target_mean": mean, "target_deviation": deviation}

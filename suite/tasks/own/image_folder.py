@@ -31,7 +31,13 @@ from bakeoff.suite.tasks.own.labelled import (
     validated_in_words,
     write_splits,
 )
-from bakeoff.suite.tasks.own.reading import TRAINING, VALIDATION, split_by_hash
+from bakeoff.suite.tasks.own.reading import (
+    TRAINING,
+    VALIDATION,
+    digests_of,
+    splits_of,
+    with_validation,
+)
 from bakeoff.suite.tasks.own.split_names import SPLITS, shares, split_named
 from bakeoff.suite.tasks.task import TaskError
 
@@ -217,15 +223,12 @@ def _splits(found: _Found, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     If only training and test are given, one of ten training images is for validation, by the hash.
     """
     given = [each.split for each in found.classes for _ in each.files]
-    by_hash = np.concatenate(
-        [split_by_hash(row.tobytes() for row in pixels[p]) for p in parts_of(len(pixels), pixels)]
+    digests = np.concatenate(
+        [digests_of(row.tobytes() for row in pixels[p]) for p in parts_of(len(pixels), pixels)]
     )
     if None in given:
-        return by_hash
-    splits = np.array(given, dtype=np.uint8)
-    if not (splits == VALIDATION).any():
-        splits[(splits == TRAINING) & (by_hash == VALIDATION)] = VALIDATION
-    return splits
+        return splits_of(digests)
+    return with_validation(np.array(given, dtype=np.uint8), digests)
 
 
 def _content(path: Path) -> _Found:

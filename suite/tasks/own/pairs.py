@@ -30,7 +30,13 @@ from bakeoff.suite.tasks.own.columns import column_parts
 from bakeoff.suite.tasks.own.data import Prepared, Reader
 from bakeoff.suite.tasks.own.growing import GrowingArray
 from bakeoff.suite.tasks.own.labelled import MOST_FITTED
-from bakeoff.suite.tasks.own.reading import TRAINING, split_by_hash
+from bakeoff.suite.tasks.own.reading import (
+    TRAINING,
+    VALIDATION,
+    digests_of,
+    splits_of,
+    with_validation,
+)
 from bakeoff.suite.tasks.own.split_names import (
     ALLOWED,
     SPLITS,
@@ -271,7 +277,7 @@ def _enough_to_learn(parts: Iterator[_Part]) -> tuple[list[_Part], _LearntFrom]:
 def _texts(path: Path, data: Pairs, problems: _Problems) -> Iterator[_Part]:
     """Yield parts of the pairs; empty cells and very long ones are counted and left out."""
     columns = [data.source, data.target, *([data.split] if data.split else [])]
-    part = _Part()
+    part, has_validation = _Part(), _has_validation(path, data)
     for place, cells in _rows(path, data, columns):
         source, target = (_plain(cell) if isinstance(cell, str) else cell for cell in cells[:2])
         split = split_named(cells[2]) if data.split else TRAINING
@@ -296,9 +302,9 @@ def _texts(path: Path, data: Pairs, problems: _Problems) -> Iterator[_Part]:
         else:
             part.add(source, target, split)  # type: ignore[arg-type]
             if len(part.sources) == _ROWS_AT_ONCE:
-                yield _divided(part, data)
+                yield _divided(part, data, has_validation=has_validation)
                 part = _Part()
-    yield _divided(part, data)
+    yield _divided(part, data, has_validation=has_validation)
 
 
 def _rows(
@@ -311,11 +317,21 @@ def _rows(
             yield part.place(index), row
 
 
-def _divided(part: _Part, data: Pairs) -> _Part:
-    """Return the part with splits by a hash of the source, unless they are given."""
-    if not data.split:
-        part.splits = split_by_hash(source.encode() for source in part.sources).tolist()
+def _divided(part: _Part, data: Pairs, *, has_validation: bool) -> _Part:
+    """Return the part with the splits that a hash of the source gives, unless they are given."""
+    if data.split and has_validation:
+        return part
+    digests = digests_of(source.encode() for source in part.sources)
+    given = np.array(part.splits, dtype=np.uint8)
+    part.splits = (with_validation(given, digests) if data.split else splits_of(digests)).tolist()
     return part
+
+
+def _has_validation(path: Path, data: Pairs) -> bool:
+    """Return True if the column of splits has rows for validation."""
+    if not data.split:
+        return False
+    return any(split_named(cell) == VALIDATION for _, (cell,) in _rows(path, data, [data.split]))
 
 
 def _plain(text: str) -> str:

@@ -54,12 +54,17 @@ def _first_wrong(path: Path, encoding: str) -> str:
     return "it ends in the middle of a character"
 
 
-def split_by_hash(contents: Iterable[bytes]) -> NDArray[np.uint8]:
-    """Return the split of each example: of ten parts seven train, one validates, two test.
+def with_validation(given: NDArray[np.uint8], digests: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """Return given splits; if none is for validation, a hash chooses one in ten for training."""
+    if (given == VALIDATION).any():
+        return given
+    is_moved = (given == TRAINING) & (splits_of(digests) == VALIDATION)
+    return np.where(is_moved, np.uint8(VALIDATION), given)
 
-    Equal contents have the same split.
-    """
-    return splits_of(digests_of(contents))
+
+def num_repeated(splits: NDArray[np.uint8], digests: NDArray[np.uint64]) -> int:
+    """Return how many test examples have the content of a training example."""
+    return int(np.isin(digests[splits == TEST], digests[splits == TRAINING]).sum())
 
 
 def digests_of(contents: Iterable[bytes], count: int = -1) -> NDArray[np.uint64]:
@@ -75,7 +80,10 @@ def digests_of(contents: Iterable[bytes], count: int = -1) -> NDArray[np.uint64]
 
 
 def splits_of(digests: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """Return the split of each example, by its digest; see `split_by_hash`."""
+    """Return the split of each example: of ten parts seven train, one validates, two test.
+
+    Equal contents have the same digest, and so the same split.
+    """
     parts = (digests % np.uint64(_NUM_PARTS)).astype(np.uint8)
     found = np.full(len(parts), TRAINING, dtype=np.uint8)
     found[np.isin(parts, _TEST_PARTS)] = TEST

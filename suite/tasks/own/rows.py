@@ -7,6 +7,7 @@ reads its rows from mapped arrays, and a text is divided into symbols then.
 
 from __future__ import annotations
 
+import unicodedata
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +39,14 @@ from bakeoff.suite.tasks.own.labelled import (
     classes_in_words,
     mean_and_deviation,
 )
-from bakeoff.suite.tasks.own.reading import TEST, TRAINING, VALIDATION, digests_of, splits_of
+from bakeoff.suite.tasks.own.reading import (
+    TRAINING,
+    VALIDATION,
+    digests_of,
+    num_repeated,
+    splits_of,
+    with_validation,
+)
 from bakeoff.suite.tasks.own.split_names import (
     ALLOWED,
     SPLITS,
@@ -193,6 +201,7 @@ class RowsReader(Reader):
     """
 
     data: Table | SavedDataset
+    version = 2
 
     @abstractmethod
     def parts(self, path: Path, names: Sequence[str]) -> Iterator[Part]:
@@ -374,10 +383,9 @@ class _Gathered:
                 f"by the column {self.data.split!r}" if self.data.split else "as saved"
             )
             if not (found == VALIDATION).any():
-                found[(found == TRAINING) & (splits_of(digests) == VALIDATION)] = VALIDATION
+                found = with_validation(found, digests)
                 self.how_divided += ", one in ten of the training rows for validation by a hash"
-            is_repeated = np.isin(digests[found == TEST], digests[found == TRAINING])
-            self.num_repeated = int(is_repeated.sum())
+            self.num_repeated = num_repeated(found, digests)
         else:
             found = splits_of(digests)
             inputs = "text" if self.data.text else "features"
@@ -504,9 +512,13 @@ class _Gathered:
         self._num_bytes += int(ends[-1] - ends[0])
 
     def _coded(self, part: Part) -> NDArray[np.int32]:
-        """Return numbers for labels, in the order in which the labels occur first."""
+        """Return numbers for labels, in the order in which the labels occur first.
+
+        Labels are in NFC, so that those which look the same are the same.
+        """
         cells = compute.dictionary_encode(self._as_texts(part, self.answer))
-        for label in cells.dictionary.to_pylist():
+        labels = [unicodedata.normalize("NFC", each) for each in cells.dictionary.to_pylist()]
+        for label in labels:
             if len(label) > MOST_CHARACTERS_OF_A_LABEL:
                 raise TaskError(
                     f"{self.path}: a label in the column {self.answer!r} has {len(label):,} "
@@ -520,7 +532,7 @@ class _Gathered:
                 f"{self.path}: the column {self.answer!r} has more than {MOST_CLASSES:,} different "
                 "labels; a number to predict is target="
             )
-        known = [self._labels.get(label, -1) for label in cells.dictionary.to_pylist()]
+        known = [self._labels.get(label, -1) for label in labels]
         codes: NDArray[np.int32] = np.array(known, dtype=np.int32)[cells.indices.to_numpy()]
         return codes
 
@@ -560,11 +572,11 @@ def _drawn(total: int, count: int, stream: int) -> Whole:
 
 
 def _contents(prepared: Prepared, num_rows: int, are_texts: bool) -> Iterator[bytes]:
-    """Yield what a hash of the input of each row depends on."""
+    """Yield what a hash of the input of each row depends on: numbers, or the words of a text."""
     for first in range(0, num_rows, _ROWS_AT_ONCE):
         chosen = np.arange(first, min(first + _ROWS_AT_ONCE, num_rows))
         if are_texts:
-            yield from _Texts(prepared, chosen)[:]
+            yield from (b" ".join(text.split()) for text in _Texts(prepared, chosen)[:])
         else:
             yield from (row.tobytes() for row in prepared.array("values")[chosen])
 

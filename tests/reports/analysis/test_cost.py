@@ -20,6 +20,7 @@ from bakeoff.reports.document import NO_ENTRY, Column
 from bakeoff.reports.results.frame import results_frame
 from bakeoff.reports.results.series import all_series
 from bakeoff.reports.tables.comparison import comparison_table
+from bakeoff.reports.view import Sweep
 from bakeoff.suite.schema import About, MetricSpec
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import known, series_of
@@ -143,6 +144,37 @@ def test_flops_count_forward_and_backward_of_every_batch() -> None:
     assert costs["flops"].amounts["heads=8"] == 3 * 29_360_128 * 32 * 300
     last = sweep.curves.query("variant == 'heads=8' and step == 297").iloc[0]
     assert costs["flops"].amounts["heads=8"] == pytest.approx(last["flops"] / 297 * 300)
+
+
+def test_flops_are_those_of_the_learning_curve_where_there_is_one() -> None:
+    """Check that passes that a recipe adds, as a teacher's, are counted."""
+    sweep = synthetic.sweep()
+    counted = Sweep.of_frames(
+        sweep.about, sweep.results, sweep.curves.assign(flops=sweep.curves["flops"] * 20)
+    )
+    costs = {c.key: c for c in variant_costs(counted.about, counted.series, TASK)}
+    last = sweep.curves.query("variant == 'heads=8' and task == @TASK")["flops"].max()
+    assert costs["flops"].amounts["heads=8"] == 20 * last
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "other"),
+    [("distillation", "none", "soft"), ("adversarial_steps", 0, 3), ("accumulation", 1, 4)],
+)
+def test_a_recipe_that_the_timed_step_lacks_has_no_training_time(
+    name: str, plain: str | int, other: str | int
+) -> None:
+    sweep = synthetic.sweep()
+    values = {v: {name: other if v == "heads=2" else plain} for v in sweep.about.variants}
+    axes = dict.fromkeys(values, (name,))
+    about = replace(sweep.about, axis_values=values, named_axes=axes)
+    times = known(step_times(series_of(sweep), TASK))
+    found = training_seconds(about, times)
+    assert found.keys() == training_seconds(sweep.about, times).keys() - {"heads=2"}
+    flops = next(c for c in variant_costs(about, series_of(sweep), TASK) if c.key == "flops")
+    assert "heads=2" not in flops.amounts
+    shared = replace(sweep.about, settings={**sweep.about.settings, name: other})
+    assert bool(training_seconds(shared, times)) == (name == "accumulation")
 
 
 def test_the_environment_with_most_times_is_taken() -> None:

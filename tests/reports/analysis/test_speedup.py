@@ -91,6 +91,8 @@ def test_only_seeds_of_all_trainings_count() -> None:
         ({1e9: {0: 1.0}, 2e9: {0: 0.9}}, "at least 3 budgets"),
         ({1e9: {0: 1.0}, 2e9: {0: 1.1}, 4e9: {0: 0.9}}, "does not improve"),
         ({1e9: {0: 1.0}, 2e9: {0: 0.9}, 4e9: {0: 0.9}}, "does not improve"),
+        # The parabola through a score that saturates has its minimum between the last two.
+        ({1e9: {0: 1.0}, 2e9: {0: 0.3}, 4e9: {0: 0.29}}, "not monotone; add budgets"),
     ],
 )
 def test_a_baseline_without_a_curve_is_refused(

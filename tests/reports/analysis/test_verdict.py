@@ -211,6 +211,28 @@ def test_a_lost_seed_makes_it_invalid(mishap: Any, words: str) -> None:
     assert f"a has m for {words}" in answer.sentence
 
 
+def test_seeds_that_never_ran_are_missing_for_every_metric_of_trained_models() -> None:
+    """Check a claim on the validation score: stopping as soon as it holds is no test."""
+    spec = synthetic.MetricSpec(name="validation_m", unit="bit", better="lower")
+    said = synthetic.about(
+        variants=("a", "b"),
+        baseline="b",
+        tasks=("t",),
+        num_seeds=30,
+        probes=("validation",),
+        metrics={"t": {"validation": (spec,)}},
+        claim=ClaimSpec(statement="A", metric=spec.name, a="a", b="b", by=0.0, source="", task="t"),
+    )
+    rows = [
+        synthetic.row(said, label, "t", "validation", spec, seed=seed, value=value + 0.001 * seed)
+        for label, value in (("a", 1.0), ("b", 2.0))
+        for seed in range(3)
+    ]
+    answer = known(verdict(said, all_series(said, results_frame(rows))))
+    assert answer.outcome is ClaimOutcome.INVALID
+    assert "a has validation m for 3 of 30; 27 missing" in answer.sentence
+
+
 def test_no_result_at_all() -> None:
     said = synthetic.about()
     found = known(verdict(said, all_series(said, results_frame([]))))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from bakeoff import Arrays
 from bakeoff.suite.journal.editions import bare_json, what_is_claimed
 from bakeoff.suite.journal.plans import num_seeds_seen
 from bakeoff.suite.planning.plan import plan
 from bakeoff.suite.schema import ClaimSpec, Plan
-from bakeoff.suite.spec import Ablation, Claim, Model, Scale, SpecError, vary
+from bakeoff.suite.spec import Ablation, Claim, Model, Recipe, Scale, SpecError, vary
 from tests.suite.small_ablation import SCALE
 
 CURVE = tuple(f"mixer=attention, steps={steps}" for steps in (2, 4, 8))
@@ -55,6 +58,31 @@ def test_the_claim_is_recorded_with_its_score_and_its_curve(metric: str, counted
     assert "floors" in found.about.probes
 
 
+def test_the_score_may_be_that_of_own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAKEOFF_DATA", str(tmp_path / "data"))
+    inputs = np.random.default_rng(0).integers(0, 9, (200, 16))
+    np.savez(tmp_path / "vec.npz", inputs=inputs, targets=inputs[:, 0] % 2)
+    made = asked({}, tasks=[Arrays(str(tmp_path / "vec.npz"))])
+    assert (stated(plan(made, seeds=3)).metric, stated(plan(made, seeds=3)).task) == (
+        "accuracy",
+        "vec",
+    )
+
+
+def test_a_warm_up_that_is_not_set_is_a_sixth_of_the_steps() -> None:
+    unset = {name: value for name, value in SCALE.items() if name != "warmup_steps"}
+    steps = vary("steps", [12, 60, 600])
+    axes = [vary("mixer", ["attention", "lstm"]), steps]
+    made = asked({}, axes=axes, scales={"quick": Scale(**{**unset, "steps": 30})})
+    made = made.model_copy(update={"claim": None})
+    found = {
+        trial.training.steps: trial.training.warmup_steps
+        for trial in plan(made, seeds=1).trials
+        if trial.probe == "quality" and trial.training
+    }
+    assert found == {12: 2, 30: 5, 60: 10, 600: 50}
+
+
 def test_the_other_side_may_be_any_variant_with_three_budgets() -> None:
     claim = stated(plan(asked({"a": CURVE[1], "b": "mixer=lstm, steps=8"}), seeds=3))
     assert claim.curve == tuple(f"mixer=lstm, steps={steps}" for steps in (2, 4, 8))
@@ -92,6 +120,11 @@ def test_steps_may_be_varied_for_the_baseline_alone() -> None:
             ["time_speedup needs the probe 'step_time'"],
         ),
         ({}, {"probes": ["flops"]}, ["add the probe 'quality'"]),
+        (
+            {"metric": "time_speedup"},
+            {"recipe": Recipe(accumulation=2)},
+            ["measured at accumulation=1 only", "has accumulation=2", "'speedup' counts FLOPs"],
+        ),
         ({"at": "length=8"}, {}, ["at='length=8' is not a coordinate of bits_per_character"]),
         ({"task": "shakespeare"}, {}, ["the claim: ", "'shakespeare'", "shakespeare_characters"]),
         ({"is_check": True}, {}, ["bits_per_character is of trained models"]),

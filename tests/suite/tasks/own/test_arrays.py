@@ -153,7 +153,39 @@ def test_equal_inputs_are_in_one_split(tmp_path: Path) -> None:
     arrays = {"inputs": np.repeat(TOKENS, 4, axis=0), "targets": np.tile(CLASSES, 4)}
     task = build_task(spelled(saved(tmp_path, arrays)), 12)
     found = [inputs_of(task, split) for split in ("training", "validation", "test")]
-    assert not found[0] & found[1] | found[0] & found[2] | found[1] & found[2]
+    assert not (found[0] & found[1] | found[0] & found[2] | found[1] & found[2])
+
+
+def test_a_negative_zero_does_not_make_an_input_another(tmp_path: Path) -> None:
+    vectors = np.repeat(VECTORS, 2, axis=0)
+    vectors[:, 0, 0] = np.tile([0.0, -0.0], N)
+    arrays = {"inputs": vectors, "targets": CLASSES.repeat(2)}
+    task = build_task(spelled(saved(tmp_path, arrays)), 9)
+    found = [inputs_of(task, split) for split in ("training", "validation", "test")]
+    assert sum(map(len, found)) == N
+    assert not (found[0] & found[1] | found[0] & found[2] | found[1] & found[2])
+
+
+def test_splits_without_validation_take_it_from_training(tmp_path: Path) -> None:
+    splits = np.repeat([0, 2], [200, 100])
+    vectors = VECTORS.copy()
+    vectors[200:230] = vectors[:30]
+    path = saved(tmp_path, {"inputs": vectors, "targets": CLASSES, "s": splits})
+    task = build_task(spelled(path, split="s"), 9)
+    training, validation, test = task.prepared.facts["counts"]
+    assert (training + validation, test) == (200, 100)
+    assert 10 <= validation <= 40
+    repeated = np.isin(np.arange(30), _rows_of(task, vectors, "training")).sum()
+    assert 0 < repeated <= 30
+    assert f"; {repeated} test examples equal a training example" in task.source.title
+
+
+def _rows_of(task: Any, vectors: NDArray[Any], split: str) -> list[int]:
+    """Return the rows of a split, found by their first number."""
+    found = np.load(task.prepared.folder / f"{split}_inputs.npy")[:, 0, 0]
+    mean, deviation = (task.prepared.facts[name][0] for name in ("mean", "deviation"))
+    standard = ((vectors[:200, 0, 0].astype(np.float64) - mean) / deviation).astype(np.float32)
+    return np.flatnonzero(np.isin(standard, found)).tolist()
 
 
 def test_vectors_and_numbers_are_standardised_by_the_training_part(tmp_path: Path) -> None:

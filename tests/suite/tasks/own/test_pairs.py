@@ -115,6 +115,16 @@ def test_given_splits_are_used_whatever_their_case(tmp_path: Path) -> None:
     assert "60 for training, 20 for validation and 20 for the test" in task.source.title
 
 
+def test_splits_without_validation_take_it_from_training(tmp_path: Path) -> None:
+    names = ["train"] * 250 + ["test"] * 50
+    pairs = [(*pair, name) for pair, name in zip(sentences(300), names, strict=True)]
+    path = as_csv(tmp_path / "p.csv", pairs, ("en", "de", "part"))
+    task = build_task(spelled(path, split="part"), 24)
+    training, validation, test = type(task).prepared.facts["counts"]  # type: ignore[attr-defined]
+    assert (training + validation, test) == (250, 50)
+    assert 10 <= validation <= 45
+
+
 def test_a_cell_may_have_quotes_line_feeds_and_odd_spaces(tmp_path: Path) -> None:
     pairs = [(f'say "hi",\n{a}', f"a\u0308\u00a0 {b}") for a, b in sentences(200)]
     path = as_csv(tmp_path / "p.csv", pairs)

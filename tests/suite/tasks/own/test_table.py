@@ -27,6 +27,7 @@ from bakeoff.suite.schema import Plan
 from bakeoff.suite.spec import Ablation, Model, Scale, vary
 from bakeoff.suite.spec.own_data import Table
 from bakeoff.suite.tasks.bases.labelled_texts import words_of
+from bakeoff.suite.tasks.own.split_names import SPLITS
 from bakeoff.suite.tasks.registry import build_task, task_class
 from bakeoff.suite.tasks.task import Batch, Task, TaskError
 
@@ -112,6 +113,25 @@ def test_each_text_is_in_one_split_with_its_class(tmp_path: Path) -> None:
     assert "2 classes: 0 " in type(task).source.title
     assert task.name == "reviews"
     assert type(task).num_test_examples() == len(shown["test"])
+
+
+def test_texts_that_differ_in_white_space_are_in_one_split(tmp_path: Path) -> None:
+    rows = [{**row, "text": f"{i} {row['text']}"} for i, row in enumerate(reviews())]
+    spaced = [{**row, "text": f" {row['text'].replace(' ', '  ')}\t"} for row in rows]
+    path = written(tmp_path / "t.csv", [*rows, *spaced])
+    task: Any = build_task(str(Table(path, text="text", label="stars")), 12)
+    chosen = {name: set(task.prepared.array(f"{name}_rows").tolist()) for name in SPLITS}
+    for rows_of in chosen.values():
+        assert {(row + len(rows)) % (2 * len(rows)) for row in rows_of} == rows_of
+
+
+def test_a_label_is_the_same_however_its_accents_are_written(tmp_path: Path) -> None:
+    labels = ["caf\u00e9", "cafe\u0301", "the"]
+    rows = [{"x": i, "y": labels[i % 3]} for i in range(300)]
+    task: Any = build_task(
+        str(Table(written(tmp_path / "t.csv", rows), features=["x"], label="y")), 1
+    )
+    assert task.prepared.facts["classes"] == ["caf\u00e9", "the"]
 
 
 def test_words_are_those_of_a_text(tmp_path: Path) -> None:
