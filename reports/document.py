@@ -84,6 +84,11 @@ class Column:
     note: str = ""
 
     @property
+    def shown_unit(self) -> str:
+        """The displayed unit, or an empty text if the title names it, as that of BLEU."""
+        return "" if self.unit.lower() in self.title.lower().split() else self.unit
+
+    @property
     def is_text(self) -> bool:
         """True if its entries are words."""
         return not self.measured_unit

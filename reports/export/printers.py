@@ -102,7 +102,7 @@ def frame_to_csv(frame: pd.DataFrame) -> str:
 
 
 def _named(column: Column) -> str:
-    unit = f"({column.unit})" if column.unit else ""
+    unit = f"({column.shown_unit})" if column.shown_unit else ""
     return " ".join(filter(None, (column.title, unit, column.arrow)))
 
 

@@ -41,6 +41,7 @@ _SENTENCES = {
     ClaimOutcome.NOT_TESTED: "The models of this scale cannot show whether {}.",
     ClaimOutcome.INVALID: "The measurements cannot show whether {}.",
 }
+_TOO_SMALL = "The results do not show that {}; an effect as large as claimed is excluded."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,4 +145,8 @@ def _others(
 
 def answer_in_words(judged: Verdict) -> str:
     """Return the outcome as a plain sentence about the claim."""
-    return capitalized(_SENTENCES[judged.outcome].format(judged.statement))
+    said = _SENTENCES[judged.outcome]
+    if judged.outcome is ClaimOutcome.REFUTED and (judged.advantage.low or 0.0) < 0:
+        is_opposite = judged.advantage.excludes_zero
+        said = "The results show the opposite of the claim that {}." if is_opposite else _TOO_SMALL
+    return capitalized(said.format(judged.statement))

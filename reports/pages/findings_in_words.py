@@ -20,6 +20,7 @@ from bakeoff.reports.analysis.speedup import BUDGET, speedup_in_words
 from bakeoff.reports.analysis.verdict import Verdict
 from bakeoff.reports.document import capitalized, listed, readable
 from bakeoff.reports.pages.gaps import (
+    ALIKE,
     Gap,
     best_of,
     ends_of,
@@ -301,7 +302,7 @@ def _states(case: _FindingsCase, said: Sequence[str]) -> bool:
     if len(others) != 1:
         return False
     one = gap(case.series, others[0], case.about.baseline)
-    text = one.size if one.is_seen else one.text.removeprefix("not told apart ")
+    text = one.size if one.is_seen else one.text.removeprefix(f"{ALIKE} ")
     return any(text in sentence for sentence in said)
 
 
@@ -325,7 +326,7 @@ def _ranking(
     *,
     where: str = "",
 ) -> str:
-    """Return the means of all variants, the best first, and what the first is told apart from.
+    """Return the means of all variants, the best first, and which the first does not differ from.
 
     Args:
         about: The sweep.
@@ -348,9 +349,9 @@ def _ranking(
         if not alike:
             told = "; the first is better than every other"
         elif len(alike) == len(ordered) - 1:
-            told = "; the first is not told apart from any other"
+            told = "; the first does not differ significantly from any other"
         else:
-            told = f"; the first is not told apart from {_some(alike)}"
+            told = f"; the first does not differ significantly from {_some(alike)}"
     if not where and series.task != MIXER_ALONE and len(about.tasks) > 1:
         where = f"on {readable(series.task)}"
     if not where and series.at:
@@ -424,7 +425,7 @@ def _best_on(
     best, alike = found
     where = {variant: place for place, (_, variant) in there.items()}
     names = listed([place_name(along, where[variant]) for variant in alike])
-    same = f", not told apart from {names}" if alike else ""
+    same = f", not significantly different from {names}" if alike else ""
     yield f"the best is {amount_in_words(along.axis, where[best])}{same}"
 
 
@@ -565,11 +566,13 @@ def _best_place(along: AxisSeries, name: str, points: Mapping[float, tuple[Serie
     best, alike = found
     where = {variant: place_name(along, place) for place, variant in variants.items()}
     if len(alike) == len(variants) - 1:
-        told = "no value is told apart from the best mean"
+        told = "no value differs significantly from the best mean"
         return f"for {name} {told}" if name else told
     mean = written_means(series, [best])[best]
     text = where[best] if name else f"the best is {where[best]}"
-    same = f", not told apart from {listed([where[v] for v in alike])}" if alike else ""
+    same = (
+        f", not significantly different from {listed([where[v] for v in alike])}" if alike else ""
+    )
     return f"{text} for {name} ({mean}{same})" if name else f"{text}{same}"
 
 
@@ -588,7 +591,7 @@ def _changes_of_lines(
         else:
             open_ones.append(name)
     ends = f"{readable_place(first)} to {readable_place(last)}"
-    parts = [*seen, f"not told apart for {listed(open_ones)}" if open_ones else ""]
+    parts = [*seen, f"{ALIKE} for {listed(open_ones)}" if open_ones else ""]
     yield f"From {axis_in_words(along.axis)} {ends}: {'; '.join(filter(None, parts))}."
 
 
@@ -659,14 +662,14 @@ def _against_baseline(
     alike = [names[v] for v, one in gaps.items() if not one.is_seen]
     if len(alike) < _FEW:  # their differences fit, too
         alike = [
-            f"{names[v]} {one.text.removeprefix('not told apart ')}"
+            f"{names[v]} {one.text.removeprefix(f'{ALIKE} ')}"
             for v, one in gaps.items()
             if not one.is_seen
         ]
     parts = [
         f"better: {_some(better)}" if better else "",
         f"worse: {_some(worse)}" if worse else "",
-        f"not told apart: {_some(alike)}" if alike else "",
+        f"{ALIKE}: {_some(alike)}" if alike else "",
     ]
     name, _, place = series.at.partition("=")
     along = case.top.along
@@ -674,9 +677,15 @@ def _against_baseline(
     there = _at(along, float(place)) if along and is_drawn else f"at {name} {_place_of(place)}"
     at = f" {there}" if series.at else ""
     mean = written_means(series, [about.baseline])[about.baseline]
-    metric = capitalized(metric_in_words(series))
+    metric = metric_in_words(series)
+    if len(alike) == len(others) and not stated:
+        yield (
+            f"No change of {baseline_in_words(about)} makes a significant difference to its "
+            f"{metric} of {mean}{at}: {_some(alike)}."
+        )
+        return
     told = "; ".join(filter(None, parts))
-    yield f"{metric}{at} is {mean} with {baseline_in_words(about)}; {told}."
+    yield f"{capitalized(metric)}{at} is {mean} with {baseline_in_words(about)}; {told}."
 
 
 def _some(names: Sequence[str]) -> str:
@@ -702,7 +711,7 @@ def _parts(case: _FindingsCase) -> Iterator[str]:
             leaders.setdefault("" if alike else names[best], []).append(along.title_of(place))
     said = [f"the best on {listed(places)} is {name}" for name, places in leaders.items() if name]
     if none := leaders.get(""):
-        said.append(f"on {listed(none)} no variant is told apart from all others")
+        said.append(f"on {listed(none)} no variant differs significantly from all others")
     yield f"{capitalized('; '.join(said))}."
 
 
@@ -746,7 +755,7 @@ def _over_tasks(about: About, scores: Sequence[Series]) -> str:
         better = sum(one.is_better for one in gaps)
         worse = sum(one.is_seen and not one.is_better for one in gaps)
         told = [f"better on {better}" if better else "", f"worse on {worse}" if worse else ""]
-        words = listed([*filter(None, told)]) or "not told apart on any"
+        words = listed([*filter(None, told)]) or "not significantly different on any"
         parts.append(f"{spoken_name(about, variant)} {words} of {len(gaps)}")
     return (
         f"Over {len(scores)} tasks, compared with {baseline_in_words(about)}: {'; '.join(parts)}."
@@ -853,7 +862,8 @@ def _sizes(case: _FindingsCase) -> Iterator[str]:
     least = min((best, *alike), key=lambda v: places[v][0])
     name, _, size = named[least].rpartition(", ")
     yield (
-        f"The smallest state whose {metric} is not told apart from the best has {size} ({name})"
+        f"The smallest state whose {metric} does not differ significantly from the best has {size} "
+        f"({name})"
         if least != best
         else f"The best {metric} needs a state of {size} ({name})"
     ) + f"; {metric} is {', '.join(parts)}."
@@ -928,12 +938,17 @@ def best_in_words(about: About, series: Series | None) -> str:
         return f"On {task}{at}, {name} has a {metric} of {means[best]}."
     if not alike:
         return f"On {task}{at}, {name} has the best {metric}: {means[best]}{rival}."
+    if series.mean(best).n == 1:
+        return (
+            f"On {task}{at}, {name} has the best {metric}, {means[best]}{rival}, with one seed: no "
+            "difference can be tested."
+        )
     others = (
         "any other" if len(alike) == len(met) - 1 else _some([spoken_name(about, v) for v in alike])
     )
     return (
-        f"On {task}{at}, no variant is best beyond doubt: {name} has the best mean {metric}, "
-        f"{means[best]}{rival}, but is not told apart from {others}."
+        f"On {task}{at}, no variant is significantly better than all others: {name} has the best "
+        f"mean {metric}, {means[best]}{rival}, but does not differ significantly from {others}."
     )
 
 

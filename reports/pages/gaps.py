@@ -22,6 +22,9 @@ from bakeoff.reports.stats.intervals import (
 _UNITS_NAMED = frozenset({"s", "B", "bytes", "bit", "FLOP"})
 
 
+ALIKE = "no significant difference"
+
+
 @dataclass(frozen=True)
 class Gap:
     """How much better one variant is than another, paired by seed.
@@ -31,7 +34,7 @@ class Gap:
             times and rates.
         notation: The notation of the advantage.
         is_ratio: Whether it is the logarithm of a ratio.
-        resolution: The size below which a ratio of times is not told apart from 1.
+        resolution: The size below which a ratio of times does not differ significantly from 1.
     """
 
     advantage: Estimate
@@ -79,9 +82,9 @@ class Gap:
             number, _, interval = self.size.partition(" (")
             return f"{number} {word} ({interval}"
         if self.is_ratio:
-            return f"not told apart ({self.size})"
+            return f"{ALIKE} ({self.size})"
         ends = " to ".join(map(write, ends_of(one)))
-        return f"not told apart (difference {', '.join(filter(None, (write(one.point), ends)))})"
+        return f"{ALIKE} ({', '.join(filter(None, (write(one.point), ends)))})"
 
 
 def ends_of(estimate: Estimate) -> list[float]:
@@ -146,7 +149,7 @@ def _as_amount(unit: str, value: float) -> str:
 
 
 def best_of(series: Series, variants: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Return the variant with the best mean, and those that are not told apart from it."""
+    """Return the variant with the best mean, and those that do not differ significantly from it."""
     points = {v: one for v in variants if (one := series.mean(v).point) is not None}
     if not points or series.better == "none":
         return None

@@ -18,7 +18,7 @@ MOST_WORDS = 2_200  # in all unfolded sections; the rest of a page has some hund
 SMOKE = "smoke"
 _SCALES = {
     SMOKE: "hardly trained: it only shows that the ablation runs",
-    "quick": "runs on two CPU cores in minutes",
+    "quick": "runs on two CPU cores in minutes to two hours",
     "standard": "runs on one GPU in hours",
     "paper": "the scale of a paper, for a cluster",
 }

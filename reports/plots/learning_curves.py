@@ -123,7 +123,7 @@ def curves_figure(about: About, curves: Curves) -> Drawing | None:
     if not lines:
         return None
     drawn = [curves.seeds[about.variants[line.index]] for line in lines]
-    low, high = _limits(drawn)
+    low, high = _limits(drawn, of_shares=is_share(curves.metric, curves.unit))
     is_cut = not all(low <= y <= high for seeds in drawn for seed in seeds for y in seed.scores)
     title = f"{readable(curves.metric)} against training steps on {curves.task}"
     return draw(
@@ -180,12 +180,12 @@ def _line(about: About, curves: Curves, variant: str) -> ChartLine:
     return replace(line, above=[end], mark=" †" if ends_early else "")
 
 
-def _limits(drawn: Sequence[Sequence[SeedCurve]]) -> tuple[float, float]:
+def _limits(drawn: Sequence[Sequence[SeedCurve]], *, of_shares: bool) -> tuple[float, float]:
     """Return limits of the vertical axis, based on the values late in training.
 
     The first steps look alike for all variants, and a diverging seed is far from everything;
     neither may squeeze the differences that the figure is meant to show. Late means late in the
-    training of each line.
+    training of each line. A share hardly leaves 0 to 1.
     """
     late = []
     for seeds in drawn:
@@ -198,7 +198,8 @@ def _limits(drawn: Sequence[Sequence[SeedCurve]]) -> tuple[float, float]:
     reach = _FAR * (high - low)
     near = values[(values >= low - reach) & (values <= high + reach)]
     margin = 0.06 * (near.max() - near.min()) or 0.05 * abs(near.max()) or 0.05
-    return near.min() - margin, near.max() + margin
+    low, high = near.min() - margin, near.max() + margin
+    return (max(low, -0.02), min(high, 1.02)) if of_shares else (low, high)
 
 
 def _describe(about: About, lines: Sequence[ChartLine], curves: Curves) -> str:

@@ -29,6 +29,9 @@ _CAPTION = (
     "Dots are {}; diamonds are means with 95 % confidence intervals; the dashed line is the mean "
     "of the baseline."
 )
+_NO_INTERVALS_CAPTION = (
+    "Diamonds are single measurements, which have no intervals; the dashed line is the baseline."
+)
 _FLOORS_CAPTION = (
     " Dotted lines are floors, which need no architecture; a floor outside the plot is named at "
     "the edge with its value."
@@ -122,7 +125,9 @@ def score_figure(
         description = _describe(series, (*variants, *floors))
         svg = to_svg(figure, name=name, title=title, description=description)
     what = "processes" if series.is_bound_to_environment else "seeds"
-    caption = _CAPTION.format(what) + (_FLOORS_CAPTION if floors else "")
+    has_intervals = any(series.mean(variant).half_width is not None for variant in variants)
+    caption = _CAPTION.format(what) if has_intervals else _NO_INTERVALS_CAPTION
+    caption += _FLOORS_CAPTION if floors else ""
     if len(variants) < num_all:
         caption += f" {len(variants)} of {num_all} variants are shown."
     return Drawing(name=name, title=title, caption=caption, svg=svg)

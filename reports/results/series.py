@@ -111,11 +111,14 @@ class Series:
         return is_share(self.metric, self.unit)
 
     def mean(self, variant: str, confidence: float = CONFIDENCE) -> Estimate:
-        """Return the mean over the seeds of a variant, with its interval."""
+        """Return the mean over the seeds of a variant, with its interval in the metric's bounds."""
         values = tuple(self.values(variant).values())
         if self.is_share:
             return share_interval(values, confidence, self.num_examples)
-        return mean_interval(values, confidence)
+        least, most = metric_bounds(self.metric, self.unit)
+        return mean_interval(values, confidence).within(
+            -math.inf if least is None else least, math.inf if most is None else most
+        )
 
     def mean_difference(
         self, differences: Sequence[float], confidence: float = CONFIDENCE
@@ -187,7 +190,7 @@ class Series:
 
 def is_share(metric: str, unit: str) -> bool:
     """Return True if numbers of a metric cannot lie outside 0 to 1."""
-    return unit == "1" and metric_bounds(metric) == (0.0, 1.0)
+    return metric_bounds(metric, unit) == (0.0, 1.0)
 
 
 def is_bound(unit: str, metric: str = "") -> bool:

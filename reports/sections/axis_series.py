@@ -721,7 +721,9 @@ def _row(line: AxisLine, columns: Sequence[Column]) -> Row:
 
 
 def _footnotes(series: AxisSeries, places: Sequence[float]) -> list[str]:
-    found = [_MEANS]
+    every = [there.estimate for line in series.lines for there in line.at.values()]
+    has_intervals = any(one.half_width is not None for one in every)
+    found = [_MEANS if has_intervals else "The values are single measurements, without intervals."]
     has_spreads = any(there.spread for line in series.lines for there in line.at.values())
     if series.counts and has_spreads:
         found.append(_OVER_SENTENCES)

@@ -510,7 +510,7 @@ def differences_table(task: str, groups: Sequence[LawGroup]) -> ReportTable | No
         title, quantity, _, _ = _FITTED[key]
         found = {name: exponent_difference(a, b, quantity) for name, (a, b) in pairs.items()}
         entries = {
-            name: _entry(one, signed, note="" if one.excludes_zero else "not told apart")
+            name: _entry(one, signed, note="" if one.excludes_zero else "no significant difference")
             for name, one in found.items()
         }
         columns.append(_column(f"{key}_difference", title, entries))

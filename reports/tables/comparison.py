@@ -58,7 +58,7 @@ PARTIAL = Mark(sign="†", name="partial", meaning="This is the mean over the su
 NOISY = Mark(sign="‡", name="noisy", meaning=NOISY_MEANING)
 UNTOLD = Mark(
     sign="§",
-    name="not told apart",
+    name="no significant difference",
     meaning=(
         "This machine could not resolve the difference from the baseline: the interval of the "
         "ratio is not conclusive, or the ratio is no larger than that between repeated "

@@ -259,11 +259,11 @@ def metric_sentence(name: str) -> str:
     return _KNOWN[name].sentence if name in _KNOWN else ""
 
 
-def metric_bounds(name: str) -> Bounds:
-    """Return the bounds of a metric, or of the metric that it is derived from.
+def metric_bounds(name: str, unit: str) -> Bounds:
+    """Return the bounds of a metric in that unit, or of the metric that it is derived from.
 
-    ``validation_accuracy`` has the bounds of ``accuracy``.
+    ``validation_accuracy`` has the bounds of ``accuracy``. In another unit there are none.
     """
     while name not in _KNOWN and "_" in name:
         name = name.partition("_")[2]
-    return _KNOWN[name].bounds if name in _KNOWN else _ANY
+    return _KNOWN[name].bounds if name in _KNOWN and _KNOWN[name].unit == unit else _ANY

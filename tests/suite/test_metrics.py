@@ -21,16 +21,17 @@ def test_the_metrics_of_a_probe_are_as_they_are_described(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "bounds"),
+    ("metric", "unit", "bounds"),
     [
-        ("validation_accuracy", (0.0, 1.0)),
-        ("chance_localisation", (0.0, 1.0)),
-        ("accuracy_by_position", (None, None)),
-        ("my_own", (None, None)),
-        ("teacher_forced_bleu", (0.0, 100.0)),
+        ("validation_accuracy", "1", (0.0, 1.0)),
+        ("chance_localisation", "1", (0.0, 1.0)),
+        ("accuracy_by_position", "1", (None, None)),
+        ("accuracy", "%", (None, None)),
+        ("my_own", "1", (None, None)),
+        ("teacher_forced_bleu", "BLEU", (0.0, 100.0)),
     ],
 )
 def test_a_derived_metric_has_the_bounds_of_its_own(
-    metric: str, bounds: tuple[float | None, float | None]
+    metric: str, unit: str, bounds: tuple[float | None, float | None]
 ) -> None:
-    assert metric_bounds(metric) == bounds
+    assert metric_bounds(metric, unit) == bounds

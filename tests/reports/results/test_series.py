@@ -57,6 +57,15 @@ def test_other_means_are_left_alone(metric: str, unit: str) -> None:
     assert series(metric, unit).mean("a") == mean_interval(NEAR_ONE)
 
 
+def test_a_mean_stays_within_the_bounds_of_its_metric() -> None:
+    errors = replace(
+        series("mean_squared_error", "1"), better="lower", readings={"a": readings((0.1, 0.2, 2.0))}
+    )
+    assert mean_interval((0.1, 0.2, 2.0)).low < 0 == errors.mean("a").low
+    bleu = replace(series("bleu", "BLEU"), readings={"a": readings((99.9, 98.0, 99.9))})
+    assert mean_interval((99.9, 98.0, 99.9)).high > 100 == bleu.mean("a").high
+
+
 def test_equal_shares_of_a_whole_task_have_the_error_of_its_test_split() -> None:
     equal = replace(series("accuracy", "1"), readings={"a": readings((1.0, 1.0, 1.0))})
     assert (equal.mean("a").low, equal.mean("a").high) == (1.0, 1.0)  # the size is not known

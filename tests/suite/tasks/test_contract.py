@@ -17,12 +17,14 @@ from torch import Tensor
 
 from bakeoff import models
 from bakeoff.models.interface import IMAGE_TOKENS, IMAGE_VECTOR, PLACES, SCALE, TEXT_VECTOR, Outputs
+from bakeoff.models.registry import architecture_class
 from bakeoff.suite.tasks.emoji.reading import PicturesRight
 from bakeoff.suite.tasks.metrics import PlayedMetric
 from bakeoff.suite.tasks.pretraining.masked_words import HiddenWordBits
 from bakeoff.suite.tasks.registry import TASKS, build_task, task_class
 from bakeoff.suite.tasks.sequence_metrics import SacrebleuMetric, SequenceMetric
 from bakeoff.suite.tasks.task import UNSCORED, Batch, Split, Task, TaskError
+from tests.suite.tasks.own.laws import small_model
 
 LENGTH = 96  # for tasks of any length; divides neither split, so incomplete batches are tested too
 SPLITS: tuple[Split, ...] = ("validation", "test")
@@ -208,6 +210,16 @@ def test_padding_stands_behind_what_is_real(task: Task) -> None:
         assert (mask[..., 1:] <= mask[..., :-1]).all()
         assert (inputs[~mask] == 0).all()
     assert not task.is_padded or not mask.all(), "a task without padding needs no mask"
+
+
+def test_the_model_that_the_task_names_by_default_serves_it(task: Task) -> None:
+    """Check for example that a model that ties its output to its embedding has room for both."""
+    takes = architecture_class(task.architecture).takes
+    parts = {"mixer": "attention", "position": "learned", "dim": 16, "depth": 1}
+    model = small_model(task, **{name: part for name, part in parts.items() if name in takes})
+    batch = task.training_batch(0, 2, seed=0)
+    loss = task.loss(batch.through(model), batch)
+    assert loss.isfinite()
 
 
 def test_a_batch_has_the_inputs_that_the_task_announces(task: Task) -> None:
