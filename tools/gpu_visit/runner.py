@@ -148,10 +148,10 @@ class _PartRun:
             self._take(message)
 
     def _take_last(self, messages: _Messages) -> None:
-        """Write findings that had arrived when the child was ended."""
+        """Write findings, and the number of items, that had arrived when the child was ended."""
         with suppress(queue.Empty):
             while message := messages.get(timeout=_SECONDS_TO_LOOK):
-                if "found" in message:
+                if "begins" not in message:
                     self._take(message)
 
     def _take(self, message: dict[str, Any]) -> None:

@@ -67,8 +67,8 @@ def test_without_a_claim_the_best_score_of_the_first_task_answers() -> None:
     sweep = synthetic.sweep()
     made = _answer(replace(sweep, about=synthetic.about(claim=None)))
     assert made.sentence.startswith(
-        "On shakespeare characters, no variant is best beyond doubt: 8 heads has the best mean "
-        "bits per character, 2.4"
+        "On shakespeare characters, no variant is significantly better than all others: 8 heads "
+        "has the best mean bits per character, 2.4"
     )
     assert (
         made.finding
@@ -145,8 +145,8 @@ def test_a_best_variant_is_named_only_if_it_beats_every_other_one() -> None:
     assert 0 < len(alike) < len(others)
     for baseline in about.variants:  # the baseline may be the best, too
         said = best_in_words(replace(about, baseline=baseline), score)
-        assert "no variant is best beyond doubt" in said
-        assert said.endswith(f"is not told apart from {_spoken(alike)}.")
+        assert "no variant is significantly better than all others" in said
+        assert said.endswith(f"does not differ significantly from {_spoken(alike)}.")
         alone = [variant for variant in means if variant not in alike]
         told = best_in_words(replace(about, baseline=alone[0], variants=tuple(alone)), score)
         assert f"{_spoken([best])} has the best bits per character" in told

@@ -136,7 +136,7 @@ def test_more_findings_stand_below_the_figure(name: str, part: str) -> None:
     ("name", "part"),
     [
         ("heads", "By heads, bits per character is 2.766 at 1, "),
-        ("heads", "; the best is 4, not told apart from 2 and 8."),
+        ("heads", "; the best is 4, not significantly different from 2 and 8."),
         ("hashing", "the best is full attention in reading for full attention in training ("),
         ("beam", "By written BLEU, the best beam is 2 for GRU with attention ("),
         ("beam", "No charge for length instead of the default length penalty: "),
@@ -150,15 +150,15 @@ def test_more_findings_stand_below_the_figure(name: str, part: str) -> None:
         ("masking", "better: 40 % hidden by 0.062 (0.034 to 0.090); worse: "),
         ("budgets", "at equal steps is 2.649 (Mamba-2), 2.658 (LSTM), 2.754 (attention); "),
         ("budgets", "at equal time is 2.656 (LSTM), 2.721 (Mamba-2), 2.754 (attention); the first"),
-        ("patch_positions", "the first is not told apart from learned positions."),
+        ("patch_positions", "the first does not differ significantly from learned positions."),
         ("positions", "Bits per character at length 512 is 2.6930 (Shaw), 2.805 (ALiBi), "),
         ("recall", "From width 32 to 64: "),
         ("robustness", "The best on contrast is ResNet, trained on clean images; on clean, "),
         ("sampling", "Accuracy on mqar small is 0.9978 (soft attention), "),
         ("scaling", "; at d_k 64: 0.277 bit better ("),
         ("scaling", "; better at every d_k that was measured."),
-        ("source_order", "; for LSTM with attention: not told apart ("),
-        ("state", "not told apart from the best has 12.5 KiB (gated delta with 4 heads); "),
+        ("source_order", "; for LSTM with attention: no significant difference ("),
+        ("state", "significantly from the best has 12.5 KiB (gated delta with 4 heads); "),
     ],
 )
 def test_the_first_paragraph_answers_all_parts_of_the_title(name: str, part: str) -> None:
