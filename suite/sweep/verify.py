@@ -140,17 +140,33 @@ def repaired(out: Path, tracking_uri: str | None, names: Sequence[str] = ()) -> 
 def _verification(
     out: Path, found: Sequence[Difference], asked: Collection[str], mended: tuple[str, ...] = ()
 ) -> Verification:
-    """Return the differences with a summary such as ``4 trials of heads: 2 differences``."""
-    compared = "no journal"
+    """Return the differences with a summary such as ``4 trials of heads: 2 differences``.
+
+    It says which sweeps are unfinished: if one was interrupted, MLflow and the report lack it.
+    """
+    compared, unfinished = "no journal", ""
     if journal_in(out).is_file():
         with Journal(journal_in(out), read_only=True) as journal:
             trials = [each for each in journal.trials() if _is_asked(each.ablation, asked)]
         names = dict.fromkeys(trial.ablation for trial in trials)
         number = number_of(len({trial.trial_id for trial in trials}), "trial")
         compared = f"{number} of {', '.join(names)}"
+        unfinished = "".join(f"; {each}" for each in _unfinished(journal, asked))
     state = number_of(len(found), "difference") if found else "journal, store and reports agree"
     sentences = tuple(each.sentence for each in found)
-    return Verification(differences=sentences, summary=f"{compared}: {state}", mended=mended)
+    summary = f"{compared}: {state}{unfinished}"
+    return Verification(differences=sentences, summary=summary, mended=mended)
+
+
+def _unfinished(journal: Journal, asked: Collection[str]) -> Iterator[str]:
+    """Yield how many trials each sweep has left, and how to run them."""
+    done = {each.trial_id for each in journal.entries()}
+    for plan in journal.readable_plans():
+        name, scale = plan.key
+        left = len({trial.trial_id for trial in plan.trials} - done)
+        if left and _is_asked(name, asked):
+            again = command("run", name, "--scale", scale)
+            yield f"{name} is unfinished, `{again}` runs the {number_of(left, 'trial')} left"
 
 
 def _refuse_empty(out: Path, store: Store) -> None:

@@ -153,7 +153,10 @@ def test_a_training_is_interrupted_and_the_same_command_continues(
     )
     assert str(work.out / "reports" / "small" / "index.html") in said.out
     assert shown(work) == {"FINISHED": 3, "KILLED": 1}
-    assert not differences(work.out, None).differences
+    found = differences(work.out, None)
+    assert not found.differences
+    assert "; small is unfinished, `bakeoff run small" in found.summary
+    assert found.summary.endswith("runs the 1 trial left")
     (work.path / "driver").unlink()
     outcome = run(file, seeds=1, options=limit)
     assert (outcome.num_run, outcome.num_missing, outcome.num_left) == (1, 0, 0)
