@@ -115,10 +115,12 @@ class Series:
         values = tuple(self.values(variant).values())
         if self.is_share:
             return share_interval(values, confidence, self.num_examples)
-        least, most = metric_bounds(self.metric, self.unit)
-        return mean_interval(values, confidence).within(
-            -math.inf if least is None else least, math.inf if most is None else most
+        ends = metric_bounds(self.metric, self.unit)
+        least, most = (
+            sign * math.inf if end is None else end for end, sign in zip(ends, (-1, 1), strict=True)
         )
+        found = mean_interval(values, confidence)
+        return found.within(least, most) if all(least <= v <= most for v in values) else found
 
     def mean_difference(
         self, differences: Sequence[float], confidence: float = CONFIDENCE

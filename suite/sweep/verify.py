@@ -148,10 +148,10 @@ def _verification(
     if journal_in(out).is_file():
         with Journal(journal_in(out), read_only=True) as journal:
             trials = [each for each in journal.trials() if _is_asked(each.ablation, asked)]
+            unfinished = "".join(f"; {each}" for each in _unfinished(journal, asked))
         names = dict.fromkeys(trial.ablation for trial in trials)
         number = number_of(len({trial.trial_id for trial in trials}), "trial")
         compared = f"{number} of {', '.join(names)}"
-        unfinished = "".join(f"; {each}" for each in _unfinished(journal, asked))
     state = number_of(len(found), "difference") if found else "journal, store and reports agree"
     sentences = tuple(each.sentence for each in found)
     summary = f"{compared}: {state}{unfinished}"

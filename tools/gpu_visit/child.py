@@ -36,18 +36,19 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that `finally` blocks run
     items = list(importlib.import_module(part).items(visit))
-    say(num_items=len(items))
+    num_items = len(items)  # in each message, since an interruption may lose the first
+    say(num_items=num_items)
     for name, measure in items:
         if name in done:
             continue
-        say(begins=name)
+        say(num_items=num_items, begins=name)
         try:
             found = measure()
         except (Exception, CaptureFailed) as error:
             traceback.print_exc()
             text = f"{type(error).__name__}: {str(error) or 'no message'}"
             found = Finding(text=text, status="error", needs_fresh=True)
-        say(name=name, found=asdict(found))
+        say(num_items=num_items, name=name, found=asdict(found))
         if found.needs_fresh and not visit.is_dry:
             sys.stdout.flush()
             os._exit(FRESH)  # without the clean-up of a CUDA context that may hang

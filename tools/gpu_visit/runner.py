@@ -151,18 +151,18 @@ class _PartRun:
         """Write findings, and the number of items, that had arrived when the child was ended."""
         with suppress(queue.Empty):
             while message := messages.get(timeout=_SECONDS_TO_LOOK):
-                if "begins" not in message:
-                    self._take(message)
+                self._take({key: said for key, said in message.items() if key != "begins"})
 
     def _take(self, message: dict[str, Any]) -> None:
+        num_items = {"num_items": message["num_items"]}
+        if num_items["num_items"] != self._results.num_planned(self._part.name):
+            self._add(PLANNED, "ok", "", {"group": "", "values": num_items})
         if "begins" in message:
             self._begun, self._began = message["begins"], time.monotonic()
         elif "found" in message:
             found = message["found"]
             self._add(message["name"], found["status"], found["text"], found)
             self._begun = ""
-        elif message["num_items"] != self._results.num_planned(self._part.name):
-            self._add(PLANNED, "ok", "", {"group": "", "values": message})
 
     def _add(self, name: str, status: str, text: str, found: dict[str, Any] | None = None) -> None:
         seconds = time.monotonic() - self._began if self._begun else 0.0

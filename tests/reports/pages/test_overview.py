@@ -28,7 +28,7 @@ STATEMENT = "the first beats the second"
 ANSWERS = {
     "supported": "The first beats the second.",
     "smaller than claimed": "The first beats the second, but by less than claimed.",
-    "refuted": f"The results contradict the claim that {STATEMENT}.",
+    "refuted": f"The results show the opposite of the claim that {STATEMENT}.",
     "equivalent": (
         f"The difference is too small to matter, which contradicts the claim that {STATEMENT}."
     ),
@@ -36,9 +36,10 @@ ANSWERS = {
     "underpowered": f"There are too few seeds to tell whether {STATEMENT}.",
     "not tested": f"The models of this scale cannot show whether {STATEMENT}.",
 }
+TOO_SMALL = f"The results do not show that {STATEMENT}; an effect as large as claimed is excluded."
 _NUMBER = r"([+−]?[0-9.]+)"
 _SEEN = re.compile(r"([0-9.]+) (better|worse) \(([0-9.]+) to ([0-9.]+)\)")
-_OPEN = re.compile(rf"difference {_NUMBER}(?:, {_NUMBER} to {_NUMBER})?\)")
+_OPEN = re.compile(rf"difference \({_NUMBER}(?:, {_NUMBER} to {_NUMBER})?\)")
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,8 @@ def _check(shown: Shown, claim: ClaimSpec) -> str:
     """Check word, sentence and interval against each other, and return the word."""
     word, *rest = shown.badge.split(", ")
     assert ("a check" in rest) == claim.is_check
-    assert shown.answer == ANSWERS[word]
+    is_small = word == "refuted" and shown.numbers[-1] > 0
+    assert shown.answer == (TOO_SMALL if is_small else ANSWERS[word])
     if word == "underpowered":
         return word
     point, low, high = shown.numbers

@@ -186,8 +186,8 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
         _truncate("results.parquet"),
         "results.parquet in the store differs from the published file: its SHA-256 differs",
     ),
-    "curves truncated": (_truncate("curves.parquet"), "curves.parquet in the store is not"),
-    "lines truncated": (_truncate("journal.jsonl.gz"), "journal.jsonl.gz in the store is not"),
+    "curves truncated": (_truncate("curves.parquet"), "curves.parquet in the store differs from the published"),
+    "lines truncated": (_truncate("journal.jsonl.gz"), "journal.jsonl.gz in the store differs from the published"),
     "a file deleted": (
         lambda f: f.artifact("journal.jsonl.gz").unlink(),
         "has no journal.jsonl.gz",
@@ -196,14 +196,14 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
         lambda f: f.store(
             "UPDATE tags SET value = value || ' none' WHERE key = 'bakeoff.sha256.curves.parquet'"
         ),
-        "curves.parquet in the store is not",
+        "curves.parquet in the store differs from the published",
     ),
     "all artifacts deleted": (
         lambda f: shutil.rmtree(f.out / "artifacts"),
         "has no results.parquet",
         "has no curves.parquet",
         "has no journal.jsonl.gz",
-        "report/figures/",
+        "report/",
     ),
     "a report altered": (
         lambda f: (f.out / "reports" / SWEEP.name / "report.md").write_text("All is well."),
