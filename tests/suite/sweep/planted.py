@@ -186,8 +186,11 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
         _truncate("results.parquet"),
         "results.parquet in the store differs from the published file: its SHA-256 differs",
     ),
-    "curves truncated": (_truncate("curves.parquet"), "curves.parquet in the store differs from the published"),
-    "lines truncated": (_truncate("journal.jsonl.gz"), "journal.jsonl.gz in the store differs from the published"),
+    "curves truncated": (_truncate("curves.parquet"), "curves.parquet in the store differs from"),
+    "lines truncated": (
+        _truncate("journal.jsonl.gz"),
+        "journal.jsonl.gz in the store differs from",
+    ),
     "a file deleted": (
         lambda f: f.artifact("journal.jsonl.gz").unlink(),
         "has no journal.jsonl.gz",
@@ -196,7 +199,7 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
         lambda f: f.store(
             "UPDATE tags SET value = value || ' none' WHERE key = 'bakeoff.sha256.curves.parquet'"
         ),
-        "curves.parquet in the store differs from the published",
+        "curves.parquet in the store differs from",
     ),
     "all artifacts deleted": (
         lambda f: shutil.rmtree(f.out / "artifacts"),
