@@ -166,6 +166,13 @@ def test_a_negative_zero_does_not_make_an_input_another(tmp_path: Path) -> None:
     assert not (found[0] & found[1] | found[0] & found[2] | found[1] & found[2])
 
 
+def test_a_constant_that_rounding_moves_is_no_target(tmp_path: Path) -> None:
+    inputs = np.random.default_rng(1).integers(0, 20, (2_000, 12))
+    path = saved(tmp_path, {"inputs": inputs, "targets": np.full(2_000, 0.1)})
+    with pytest.raises(TaskError, match=r"is 0\.1 in all training examples"):
+        build_task(spelled(path), 12)
+
+
 def test_splits_without_validation_take_it_from_training(tmp_path: Path) -> None:
     splits = np.repeat([0, 2], [200, 100])
     vectors = VECTORS.copy()
