@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bakeoff.reports.document import NO_ENTRY, Column, Entry
-from bakeoff.reports.results.axis_values import number, values_of
+from bakeoff.reports.results.axis_values import values_of
 from bakeoff.reports.results.reading import coordinates
 from bakeoff.reports.results.series import STATE_BYTES, Series
 from bakeoff.reports.stats.intervals import Estimate, Notation
@@ -145,9 +145,7 @@ def is_timed_as_trained(about: About, variant: str) -> bool:
     """
     values = {**about.settings, **values_of(about, variant)}
     return all(
-        number(values.get(name, plain)) == number(plain)
-        if not isinstance(plain, str | bool)
-        else values.get(name, plain) == plain
+        values.get(name, plain) == plain
         for name, plain in TIMED_RECIPE.items()
         if name in about.axes or name in _PASSES
     )

@@ -95,6 +95,8 @@ def test_floors_change_nothing_of_the_variants() -> None:
     assert one.coverage.num_total == other.coverage.num_total + 4
     plain = [replace(each.answer, drawings=(), besides=()) for each in (one, other)]
     assert plain[0] == plain[1]
+    besides = [said for said in one.answer.besides if "without an architecture" not in said]
+    assert besides == [*other.answer.besides]
     assert [s.exhibits[1:] for s in one.findings] == [s.exhibits[1:] for s in other.findings]
 
 

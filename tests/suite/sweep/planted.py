@@ -206,7 +206,7 @@ PLANTED: dict[str, tuple[Callable[[Folder], object], *tuple[str, ...]]] = {
         "has no results.parquet",
         "has no curves.parquet",
         "has no journal.jsonl.gz",
-        "report/",
+        "report/curves.parquet in the store differs from the published file",
     ),
     "a report altered": (
         lambda f: (f.out / "reports" / SWEEP.name / "report.md").write_text("All is well."),

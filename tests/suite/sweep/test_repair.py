@@ -80,7 +80,9 @@ def test_every_planted_difference_is_named_and_nothing_else(folder: Folder, faul
     plant, *words = PLANTED[fault]
     plant(folder)
     found = differences(folder.out, None)
-    assert f": {number_of(len(words), 'difference')}" in found.summary
+    state, _, unfinished = found.summary.partition("; ")
+    assert state.endswith(f": {number_of(len(words), 'difference')}")
+    assert ("runs the 1 trial left" in unfinished) == (fault == "a row of the journal lost")
     for line, said in zip(found.differences, words, strict=True):
         assert said in line
         assert line.startswith(SWEEP.name)
