@@ -27,7 +27,7 @@ from bakeoff.reports.analysis.claim_data import (
 )
 from bakeoff.reports.analysis.editions import in_words
 from bakeoff.reports.analysis.speedup import COUNTED, Speedup, speedup_in_words
-from bakeoff.reports.document import capitalized, listed
+from bakeoff.reports.document import capitalized, listed, readable
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.stats.aggregate import Improvement
 from bakeoff.reports.stats.intervals import Estimate, as_ratio, as_times
@@ -329,7 +329,12 @@ def _effect(found: Evidence, advantage: Estimate) -> str:
     notation = found.notation(advantage)
     write = as_times if found.is_ratio else notation.write_signed
     size = write(advantage.point)
-    size = f"{size} times as fast" if found.is_ratio else notation.with_unit(size)
+    if found.is_ratio:
+        size = f"{size} times as fast"
+    elif notation.unit:
+        size = notation.with_unit(size)
+    else:
+        size = f"{size} in {readable(found.claim.metric)}"
     if advantage.low is None or advantage.high is None:
         return size
     return f"{size} ({write(advantage.low)} to {write(advantage.high)})"

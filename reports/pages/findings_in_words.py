@@ -523,7 +523,6 @@ def _lines(case: _FindingsCase) -> Iterator[str]:
         if along.axis not in _OF_AMOUNT and len(lines) > 2:
             yield from _changes_of_lines(along, lines)
         return
-    best = [_best_place(along, name, points) for name, points in [*lines.items()][:_MOST_LINES]]
     if len(lines) == 1:
         (points,) = lines.values()
         series = next(iter(points.values()))[0]
@@ -535,10 +534,12 @@ def _lines(case: _FindingsCase) -> Iterator[str]:
         )
         told = _best_place(along, "", points)
         yield f"By {axis_in_words(along.axis)}, {metric_in_words(series)} is {values}; {told}."
-    elif best:
+    elif lines:
         has_names = any(map(along.title_of, along.places))
         what = "" if has_names else f" {_number_of(along.axis)}"
-        yield f"By {readable(along.metric)}, the best{what} is {'; '.join(best)}."
+        some = [*lines.items()][:_MOST_LINES]
+        best = [_best_place(along, name, points, what) for name, points in some]
+        yield f"By {readable(along.metric)}, {'; '.join(best)}."
 
 
 def _number_of(axis: str) -> str:
@@ -557,23 +558,32 @@ def _asked_and_got(
     return f"asked for {listed([f'{x:g}' for x in asked])}, {name} got {listed(got)}"
 
 
-def _best_place(along: AxisSeries, name: str, points: Mapping[float, tuple[Series, str]]) -> str:
+def _best_place(
+    along: AxisSeries, name: str, points: Mapping[float, tuple[Series, str]], what: str = ""
+) -> str:
+    """Return a clause on the best place of a line, as ``for attention the best is 0.02 (2.855)``.
+
+    Args:
+        along: The axis.
+        name: The name of the line, or empty for the only one, whose means are written before.
+        points: Place -> its metric and variant.
+        what: The name of the axis after a space, if the places alone do not tell it.
+    """
     series = next(iter(points.values()))[0]
     variants = {place: variant for place, (_, variant) in points.items()}
     found = best_of(series, list(variants.values()))
+    start = f"for {name} " if name else ""
     if found is None:
-        return f"{name}: no result".removeprefix(": ")
+        return f"{start}there is no result"
     best, alike = found
     where = {variant: place_name(along, place) for place, variant in variants.items()}
     if len(alike) == len(variants) - 1:
-        told = "no value differs significantly from the best mean"
-        return f"for {name} {told}" if name else told
-    mean = written_means(series, [best])[best]
-    text = where[best] if name else f"the best is {where[best]}"
-    same = (
-        f", not significantly different from {listed([where[v] for v in alike])}" if alike else ""
-    )
-    return f"{text} for {name} ({mean}{same})" if name else f"{text}{same}"
+        return f"{start}no value differs significantly from the best mean"
+    mean = [written_means(series, [best])[best]] if name else []
+    same = [f"not significantly different from {listed([where[v] for v in alike])}"] if alike else []
+    remarks = ", ".join([*mean, *same])
+    end = f" ({remarks})" if name else f", {remarks}" if remarks else ""
+    return f"{start}the best{what} is {where[best]}{end}"
 
 
 def _changes_of_lines(

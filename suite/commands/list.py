@@ -17,6 +17,7 @@ from bakeoff.suite.errors import unknown_name
 from bakeoff.suite.places import SHIPPED_VERDICTS
 from bakeoff.suite.planning.loader import LoadedAblation, find, shipped, themes
 from bakeoff.suite.provenance import num_cpus
+from bakeoff.suite.schema import MIXER_ALONE
 from bakeoff.suite.spec import SpecError
 from bakeoff.suite.terminal import print_line, terminal_width
 from bakeoff.suite.text import IN_FILE, command, in_words, is_path, number_of, some_of
@@ -228,10 +229,11 @@ def _planned(name: str) -> dict[str, Any]:
 
     ablation = find(name).ablation
     plans = {scale: plan(name, scale=scale) for scale in ablation.scales}
+    first = next(iter(plans.values())).about
     return {
         "question": ablation.question,
-        "variants": list(next(iter(plans.values())).about.variants),
-        "tasks": list(ablation.tasks),
+        "variants": list(first.variants),
+        "tasks": [task for task in first.tasks if task != MIXER_ALONE],
         "scales": {
             scale: dataclasses.asdict(planned_work(each.trials, each.resources))
             for scale, each in plans.items()

@@ -37,6 +37,8 @@ from bakeoff.suite.sweep.pending import Pending, Work, distinct_work, topologica
 from bakeoff.suite.text import in_words, number_of, short
 
 _MOST_RUNNING_SHOWN = 8
+_MOST_RUNNING_IN_A_LINE = 2
+_SECONDS_OF_SILENCE = 60.0  # after which plain lines say what is running
 _SECONDS_BETWEEN_STATUS_LINES = (1.0, 60.0)  # minimum, maximum
 _SECONDS_BETWEEN_ESTIMATES = 1.0  # because each estimate goes through all trials
 
@@ -157,6 +159,15 @@ class ProgressState:
         """Return a readable name, for example ``heads=4, shakespeare_characters, seed 1``."""
         return (self.trials.get(trial_id) or self.others[trial_id]).label
 
+    def reached(self, trial_id: str) -> str:
+        """Return a running trial and its last step, for example ``heads=4: step 20 of 300, ...``."""
+        point = self.points.get(trial_id)
+        if point is None:
+            return f"{self.label(trial_id)}: starting"
+        of = f" of {self.steps[trial_id]}" if trial_id in self.steps else ""
+        value = _number(point.value, point.unit, 4)
+        return f"{self.label(trial_id)}: step {point.step}{of}, {point.metric} {value}"
+
     def line(self, result: Result) -> str:
         """Return a trial with its outcome, for example ``heads=4, seed 1: accuracy 0.75``."""
         variants = self.variants.get(result.trial_id, {})
@@ -250,13 +261,14 @@ def seconds_by_finished_trials(plan: Plan, past: Mapping[str, float]) -> dict[st
 class PlainLines(Display):
     """A display of one line for each finished trial, for logs and pipes.
 
-    If a program reads the log, it also prints status messages (`journal.status_message`).
+    After a minute without one, a line says what is running. If a program reads the log, it also prints status messages (`journal.status_message`).
     """
 
     def __init__(self, state: ProgressState, console: Console) -> None:
         self.state, self.console = state, console
         self.has_status = has_status_lines()
         self.last_status_seconds = 0.0
+        self.last_line_seconds = 0.0
 
     def __enter__(self) -> PlainLines:
         before = self.state.num_done_before
@@ -277,13 +289,24 @@ class PlainLines(Display):
             eta = in_words(self.state.eta_seconds())
             line = self.state.line(event.result)
             self._print(f"{count} {line} ({event.result.seconds:.1f} s; {eta} left)")
+        self._print_running()
         # The pause is longer in long sweeps, whose log would grow by megabytes a day.
         shortest, longest = _SECONDS_BETWEEN_STATUS_LINES
         pause = min(longest, max(shortest, (time.monotonic() - self.state.start) / 60))
         if time.monotonic() - self.last_status_seconds >= pause:
             self._print_status()
 
+    def _print_running(self) -> None:
+        running = list(self.state.running)
+        if running and time.monotonic() - self.last_line_seconds >= _SECONDS_OF_SILENCE:
+            shown = [self.state.reached(key) for key in running[:_MOST_RUNNING_IN_A_LINE]]
+            num_more = len(running) - len(shown)
+            shown += [f"{num_more} more"] if num_more else []
+            left = in_words(self.state.eta_seconds())
+            self._print(f"running: {'; '.join(shown)} ({left} left)")
+
     def _print(self, line: str) -> None:
+        self.last_line_seconds = time.monotonic()
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _print_status(self) -> None:
@@ -338,14 +361,7 @@ class LiveDisplay(Display):
     def _running(self) -> Group:
         state = self.state
         shown = list(state.running)[:_MOST_RUNNING_SHOWN]
-        return Group(*(Text(f"{state.label(key)}: {self._reached(key)}") for key in shown))
-
-    def _reached(self, trial_id: str) -> str:
-        point = self.state.points.get(trial_id)
-        if point is None:
-            return "starting"
-        of = f" of {self.state.steps[trial_id]}" if trial_id in self.state.steps else ""
-        return f"step {point.step}{of}, {point.metric} {_number(point.value, point.unit, 4)}"
+        return Group(*(Text(state.reached(key)) for key in shown))
 
 
 def outcome(result: Result, variants: Mapping[int, str] = {}) -> str:

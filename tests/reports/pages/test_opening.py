@@ -137,8 +137,8 @@ def test_more_findings_stand_below_the_figure(name: str, part: str) -> None:
     [
         ("heads", "By heads, bits per character is 2.766 at 1, "),
         ("heads", "; the best is 4, not significantly different from 2 and 8."),
-        ("hashing", "the best is full attention in reading for full attention in training ("),
-        ("beam", "By written BLEU, the best beam is 2 for GRU with attention ("),
+        ("hashing", "for full attention in training the best is full attention in reading ("),
+        ("beam", "By written BLEU, for GRU with attention the best beam is 2 ("),
         ("beam", "No charge for length instead of the default length penalty: "),
         ("complexity", "LSTM from 305 tokens on (294 to 318)"),
         ("data_parallel", "26,400 (2 workers) against 20,100 (1 worker), 6,300 better (1,100 to "),

@@ -44,6 +44,9 @@ def test_every_ablation_with_its_trials_at_every_scale(capsys: pytest.CaptureFix
             assert re.fullmatch(
                 r"[\d,]+ trials, about .* on (\d+ GPU|this machine's \d+ cores)", size
             )
+    first = plan("complexity")
+    assert entries["complexity"]["tasks"] == list(first.about.tasks)[:-1]  # without mixers alone
+    assert entries["complexity"]["variants"] == list(first.about.variants)
     num_trials = len(plan("heads").trials)
     assert entries["heads"]["scales"]["quick"].startswith(f"{num_trials} trials, about ")
 
@@ -171,7 +174,7 @@ def test_all_of_one_ablation(capsys: pytest.CaptureFixture[str], tmp_path: Path)
         claim.published,
         "supported, of the shipped report",
         "heads=1; heads=2; heads=4; heads=8",
-        "shakespeare_characters",
+        "shakespeare_tragedies",  # at quick; shakespeare_characters at standard
     ):
         assert part in told
     assert re.search(r"^  quick +53 trials, about ", told, re.MULTILINE)

@@ -109,6 +109,26 @@ def test_plain_lines_say_each_trial_once_as_it_ends(sweep: Plan, missing: Pendin
     assert "\x1b" not in said(out)
 
 
+def test_plain_lines_say_what_runs_after_a_minute_of_silence(
+    sweep: Plan, missing: Pending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = begin = time.monotonic()
+    monkeypatch.setattr("bakeoff.suite.commands.progress.time.monotonic", lambda: now)
+    out = console(is_terminal=False)
+    first, second, third, *_ = sweep.trials
+    with display_for([sweep], missing, out) as display:
+        for trial in (first, second, third):
+            display.show(Started(trial.trial_id, "here"))
+        for seconds in range(0, 200, 5):
+            now = begin + seconds
+            display.show(Progressed(first.trial_id, (point(seconds // 100 + 3),)))
+    running = [line for line in said(out).splitlines() if line.startswith("running: ")]
+    assert len(running) == 3
+    assert "seed 0: step 3 of 6, training_loss 2.346 nat; " in running[0]
+    assert ": starting; 1 more (" in running[0]
+    assert ": step 4 of 6, training_loss 2.346 nat; " in running[-1]
+
+
 def test_the_live_display_shows_what_runs_and_how_far(sweep: Plan, missing: Pending) -> None:
     out = console(is_terminal=True)
     first, second, *_ = sweep.trials
