@@ -61,7 +61,7 @@ ABLATION = Ablation(
         metric="bleu",
         at="words=30",
         a="baseline",
-        b="model=LSTM without attention",
+        b="model=GRU without attention",
         by=2.0,
         source="Bahdanau et al. 2014, arXiv:1409.0473, figure 2",
         published="beyond 20 words BLEU falls with a fixed vector and stays with attention",
@@ -76,7 +76,7 @@ ABLATION = Ablation(
             search_steps=300,
             batch=32,
             num_evaluations=4,
-            seeds=3,
+            seeds=4,
         ),
         "standard": Scale(
             dim=256,
