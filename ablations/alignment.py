@@ -1,4 +1,4 @@
-"""By what should a decoder choose what it attends to?
+"""Should a decoder attend by content, by location or near a predicted place?
 
 Luong et al. 2015 (arXiv:1508.04025), Table 4, English to German with input feeding: a score of the
 decoder's state and each state of the source (dot, general) against one of the decoder's state
@@ -24,7 +24,7 @@ Cost: quick about 25 minutes on two cores; standard 23 on one H100, as planned.
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
-    question="By what should a decoder choose what it attends to?",
+    question="Should a decoder attend by content, by location or near a predicted place?",
     baseline=Model("attentive_seq2seq", form="luong", score="general"),
     axes=[
         vary(

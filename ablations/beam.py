@@ -1,4 +1,4 @@
-"""How wide should the beam be, and what should long translations be charged?
+"""How wide should the beam be, and how large the length penalty?
 
 Wu et al. 2016 (arXiv:1609.08144, equation 14) divide log probabilities by ((5 + length) / 6)^a;
 Vaswani et al. 2017 (arXiv:1706.03762) search with 4 beams and a = 0.6. Sutskever et al. 2014
@@ -20,7 +20,7 @@ Cost: quick about 55 minutes on two cores; standard 23 on one H100, as planned.
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
-    question="How wide should the beam be, and what should long translations be charged?",
+    question="How wide should the beam be, and how large the length penalty?",
     baseline=Model("attentive_seq2seq", label="GRU with attention"),
     axes=[
         vary(
@@ -46,7 +46,7 @@ ABLATION = Ablation(
     tasks=["bible_en_de"],
     probes=["quality", "floors", "written_scores", "parameters"],
     words={
-        "length_penalty=0.0": "no charge for length",
+        "length_penalty=0.0": "no length penalty",
         "beam=1": "1 beam",
         "beam=2": "2 beams",
         "beam=4": "4 beams",

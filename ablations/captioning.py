@@ -20,7 +20,7 @@ Cost: quick about 50 minutes on two cores; standard 25 on one H100, as planned.
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
-    question="Does a captioner need to look at the picture again for each word?",
+    question="Does a captioner need to attend to the picture for each word?",
     baseline=Model("show_attend_tell", label="LSTM with soft attention", attention="soft"),
     axes=[
         vary(
@@ -58,7 +58,7 @@ ABLATION = Ablation(
     probes=["quality", "floors", "written_scores", "localisation", "parameters", "flops"],
     opens_with="words",
     claim=Claim(
-        "a captioner that looks at the picture for each word is nearer to the right caption",
+        "a captioner that attends to the picture for each word writes better captions",
         metric="bleu",
         a="model=LSTM with soft attention",
         b="model=LSTM without attention",

@@ -9,7 +9,7 @@ name the same objects in another order. All batches are of one number of steps, 
 also sees more pairs.
 
 Expected: more candidates in training help; from a temperature of 1 learning is slow, since it falls
-little in so few steps; captions of the same objects are told apart late, by any batch.
+little in so few steps; captions of the same objects are distinguished late, at any batch.
 
 Cost: quick about 30 minutes on two cores; standard 21 on one H100, as planned.
 """
@@ -37,7 +37,7 @@ ABLATION = Ablation(
         "encoder=cnn": "a CNN",
     },
     claim=Claim(
-        "with four times as many candidates in training more captions are found",
+        "with batches four times as large more captions are retrieved",
         metric="recall_at_1",
         a="batch=64",
         b="batch=16",

@@ -1,9 +1,9 @@
-"""Does asking for a large return get one, and is that more than cloning players?
+"""Does conditioning on a large return yield one, and more than behaviour cloning?
 
 Chen et al. 2021 (Decision Transformer, arXiv:2106.01345): a causal Transformer reads returns to go,
 states and actions, and acts. Its returns follow what is asked for (section 5.2, Figure 4); a clone
 of the best tenth of the data comes close (5.1); a long context helps (5.3). Siebenborn et al. 2022
-(arXiv:2211.14655) put an LSTM in place of attention. If chance decides, a large return asks for
+(arXiv:2211.14655) put an LSTM in place of attention. If chance decides, a large return stands for
 chance events, not for good actions (Paster et al. 2022, arXiv:2205.15967): among the worlds here, a
 slippery corridor with a key and a grid with wind are such, a pole on a cart is not.
 
@@ -13,11 +13,11 @@ same for all seeds: intervals hold the chance of trainings, not that of data.
 
 All train at one rate, 1e-3. In pilots on the corridor, a seed each, attention, GRU and convolution
 got 0.66, 0.65 and 0.65 at it; at 3e-4 600 steps do not suffice (0.22, 0.22, 0.40); attention got
-0.66 at 3e-3, too. Returns tie, so that a search for rates would tell none apart.
+0.66 at 3e-3, too. Returns tie, so that a search would not find a best rate.
 
 Expected: clones of all players get what most get; those of the best tenth as much as a model
-that asks for the best; with one step of context some forget the key; recurrent and convolutional
-mixers do too.
+conditioned on the best return; with one step of context some forget the key; recurrent and
+convolutional mixers do too.
 
 Cost: quick about 13 minutes on two cores, standard 23 on one H100, as planned.
 """
@@ -25,7 +25,7 @@ Cost: quick about 13 minutes on two cores, standard 23 on one H100, as planned.
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
-    question="Does asking for a large return get one, and is that more than cloning players?",
+    question="Does conditioning on a large return yield one, and more than behaviour cloning?",
     baseline=Model("decision_transformer", mixer="attention", heads=4, position="none"),
     axes=[
         vary("has_returns", [True, False]),
@@ -47,20 +47,20 @@ ABLATION = Ablation(
     probes=["quality", "floors", "parameters", "flops"],
     words={
         "baseline": "the Decision Transformer",
-        "has_returns=true": "asked for a return",
-        "has_returns=false": "a clone",
+        "has_returns=true": "conditioned on the return",
+        "has_returns=false": "behaviour cloning",
         "length=1": "contexts of 1 step",
         "length=5": "contexts of 5 steps",
     },
     claim=Claim(
-        "asked for the best, a Decision Transformer gets a larger return than a clone of all",
+        "conditioned on the best return, a Decision Transformer beats behaviour cloning",
         metric="return_got",
         a="baseline",
         b="has_returns=false",
         by=0.1,
         task="corridor_mixed",
         source="Chen et al. 2021, arXiv:2106.01345, sections 5.1 and 5.2",
-        published="returns follow what is asked for; clones need the best of the data",
+        published="returns follow the requested ones; cloning needs the best of the data",
     ),
     recipe=Recipe(learning_rate=1e-3, clip_norm=0.25),
     scales={

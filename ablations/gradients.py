@@ -39,14 +39,14 @@ ABLATION = Ablation(
         "forget_bias=0.0": "LSTM without forget bias",
     },
     claim=Claim(
-        "64 tokens back ten times as much gradient reaches through a trained LSTM as an RNN",
+        "a trained LSTM carries ten times as much gradient over 64 tokens as an RNN",
         metric="trained_gradient_log10",
         at="distance=64",
         a="baseline",
         b="mixer=rnn",
         by=1.0,
         source="Hochreiter and Schmidhuber 1997, Neural Computation 9(8)",
-        published="an LSTM learns lags of more than 1,000 steps, where recurrences before failed",
+        published="an LSTM learns lags of more than 1,000 steps, where earlier recurrences failed",
     ),
     recipe=Recipe(learning_rate="tuned"),
     scales={

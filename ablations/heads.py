@@ -10,8 +10,8 @@ Expected: one head is worse and the middle is flat. At quick a head of 8 has key
 the flat part may lie lower.
 
 Found at quick, ten seeds, bits per character: one head 2.766, 2 heads 2.741, 4 heads 2.729, 8 heads
-2.736; one head is worse than 8 by 0.031 (0.010 to 0.051), the others are not told apart. A 5-gram
-model needs 2.882.
+2.736; one head is worse than 8 by 0.031 (0.010 to 0.051), the others do not differ significantly. A
+5-gram model needs 2.882.
 
 Cost: quick about 30 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """

@@ -1,4 +1,4 @@
-"""By which code does a model learn to draw a picture from its caption?
+"""Which image tokeniser lets a model draw pictures from captions best?
 
 van den Oord et al. 2017 (VQ-VAE, arXiv:1711.00937) hand the gradient of a code straight on to the
 encoder; Ramesh et al. 2021 (DALL-E, arXiv:2102.12092, section 2.1) draw from a Gumbel softmax, with
@@ -16,7 +16,7 @@ Cost: quick about 40 minutes on two cores; standard 20 on one H100, as planned.
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
-    question="By which code does a model learn to draw a picture from its caption?",
+    question="Which image tokeniser lets a model draw pictures from captions best?",
     baseline=Model("image_tokens", mixer="attention", heads=4, position="learned", codes=256),
     axes=[
         vary("codes", [16, 64, 256, 1024], quick=[64]),
@@ -27,19 +27,19 @@ ABLATION = Ablation(
     probes=["quality", "floors", "parameters", "flops"],
     opens_with="drawings",
     words={
-        "baseline": "256 codes of length 1",
+        "baseline": "256 codes of unit norm",
         "quantiser=gumbel": "codes by Gumbel-softmax",
-        "has_unit_codes=true": "codes of length 1",
-        "has_unit_codes=false": "codes of free length",
+        "has_unit_codes=true": "codes of unit norm",
+        "has_unit_codes=false": "codes of any norm",
     },
     claim=Claim(
-        "with codes of length 1 a model draws more pictures as asked than with free ones",
+        "with codes of unit norm more pictures are drawn as described than with any norm",
         metric="pictures_right",
         a="baseline",
         b="has_unit_codes=false",
         by=0.03,
         source="Yu et al. 2021, arXiv:2110.04627, section 3.2",
-        published="codes of length 1 are used more, and images come back better",
+        published="more codes of unit norm are used, and images are reconstructed better",
     ),
     recipe=Recipe(learning_rate="tuned"),
     scales={

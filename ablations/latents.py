@@ -1,18 +1,18 @@
-"""How many latents does a Perceiver need, and how often must they look?
+"""How many latents does a Perceiver need, and how many cross-attentions?
 
 Jaegle et al. 2021 (Perceiver, arXiv:2103.03206): a few latents read many inputs, so that cost grows
 with the inputs and not with their square; with more cross-attends and more latents ImageNet gets
 better, and weights shared between cross-attends overfit less (appendix A). Here: one block of
-latents after each look; at standard clothes of Fashion-MNIST as 784 pixels with their Fourier
-places, at quick expressions of ListOps in 64 tokens, which have places as well. Pictures take more
-than a laptop has: of patches of 16 pixels, 4,000 steps of 32, 16 latents classified 0.842 of the
-clothes rightly, 2 latents 0.820, 16 without places 0.749, where a linear classifier has 0.848.
+latents after each cross-attention; at standard Fashion-MNIST as 784 pixels with Fourier positions,
+at quick expressions of ListOps in 64 tokens, with the same positions. Images need more than a
+laptop: on patches of 16 pixels, after 4,000 steps of 32, the accuracy was 0.842 with 16 latents,
+0.820 with 2, and 0.749 with 16 without positions, where a linear classifier has 0.848.
 
-Expected: more latents help up to a few dozen; a second look helps; without places a bag of tokens
-is left, which loses much.
+Expected: more latents help up to a few dozen; a second cross-attention helps; without positions a
+bag of tokens is left, which loses much.
 
-Found at quick, three seeds: 16 latents 0.457, 2 latents 0.424, a single look 0.454, without places
-0.289 (by the first symbol alone: 0.324).
+Found at quick, three seeds: the accuracy is 0.457 with 16 latents, 0.424 with 2, 0.454 with one
+cross-attention, and 0.289 without positions (by the first symbol alone: 0.324).
 
 Cost: quick about 15 minutes on two cores; standard 13 on one H100, as planned.
 """
@@ -20,7 +20,7 @@ Cost: quick about 15 minutes on two cores; standard 13 on one H100, as planned.
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
-    question="How many latents does a Perceiver need, and how often must they look?",
+    question="How many latents does a Perceiver need, and how many cross-attentions?",
     baseline=Model("perceiver", mixer="attention", heads=4, latents=16, cross_attends=2, bands=12),
     axes=[
         vary("latents", [2, 4, 16, 64], quick=[2, 16]),
@@ -31,13 +31,13 @@ ABLATION = Ablation(
     tasks=["fashion_mnist_pixels"],
     probes=["quality", "floors", "parameters", "flops"],
     words={
-        "baseline": "16 latents and 2 looks",
-        "bands=0": "no Fourier places",
-        "cross_attends=1": "1 look",
-        "cross_attends=4": "4 looks",
+        "baseline": "16 latents and 2 cross-attentions",
+        "bands=0": "no Fourier positions",
+        "cross_attends=1": "1 cross-attention",
+        "cross_attends=4": "4 cross-attentions",
     },
     claim=Claim(
-        "16 latents classify better than 2",
+        "16 latents are more accurate than 2",
         metric="accuracy",
         a="baseline",
         b="latents=2",

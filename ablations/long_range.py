@@ -58,7 +58,7 @@ ABLATION = Ablation(
     tasks=["listops", "shakespeare_plays", "retrieval", "fashion_mnist_pixels", "pathfinder"],
     probes=["quality", "floors", "parameters", "flops", "mixer_time", "mixer_memory"],
     claim=Claim(
-        "on ListOps attention is better than attention to neighbours alone",
+        "on ListOps attention is more accurate than local attention",
         metric="accuracy",
         task="listops",
         a="mixer=attention",

@@ -1,8 +1,8 @@
-"""Does a vision transformer need to know where its patches lie, and is row and column better?
+"""Does a vision transformer need positions, and are rows and columns better?
 
 Dosovitskiy et al. 2020 (ViT, arXiv:2010.11929, Table 8): without positions 0.614, with any of them
 0.640 to 0.643, whether one vector for each patch, one for each row and each column, or relative
-ones; so the question is settled by having them, not by which. Here: clothes of 28 x 28 pixels in 16
+ones; so having positions matters, not which. Here: Fashion-MNIST, 28 x 28 pixels in 16
 patches, as in `vision`, trained from scratch, mirrored at random, and the head reads the mean over
 patches, so that without positions the model knows a bag of them. Learned vectors are one for each
 patch (`learned`) or for each row and column (`learned_2d`), and so are the waves; Shaw's and T5's
@@ -10,9 +10,9 @@ act on scores, by the distance along the rows that the patches are read in.
 
 Expected: all positions are close, and none is well behind.
 
-Found at quick, six seeds: supported. Learned vectors make 3.7 points more right than none (2.4 to
-5.0), one for each row and column 3.8; waves 1.9 and Shaw's distances 0.6, which leaves both below
-logistic regression after 3,000 steps.
+Found at quick, six seeds: supported. Learned vectors raise the accuracy by 3.7 points (2.4 to 5.0),
+one for each row and column by 3.8, waves by 1.9 and Shaw's distances by 0.6, which leaves the last
+two below logistic regression after 3,000 steps.
 
 Cost: quick about 30 minutes on two cores; standard 20 on one H100, as planned.
 """
@@ -39,7 +39,7 @@ ABLATION = Ablation(
         "position=shaw": "relative positions by Shaw",
     },
     claim=Claim(
-        "learned positions classify more images rightly than none",
+        "a vision transformer is more accurate with learned positions than without",
         metric="accuracy",
         a="position=learned",
         b="position=none",

@@ -13,7 +13,7 @@ apart up to 128, Shaw up to 16.
 Found at quick, five seeds, bits per character: at the trained 64 tokens Shaw 2.713, T5 2.722, RoPE
 2.734, sinusoids 2.771, learned 2.811, ALiBi 2.826, none 3.371. At 512 ALiBi 2.805, and better still
 Shaw 2.693, for which all tokens beyond 16 are equally far; none 3.73, T5 4.25, sinusoids 4.56, RoPE
-4.65, learned 5.08. That is the published order, but for RoPE and sinusoids, not told apart at 512.
+4.65, learned 5.08. That is the published order, but RoPE and sinusoids do not differ at 512.
 
 Cost: quick about 25 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """

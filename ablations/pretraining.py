@@ -1,11 +1,11 @@
-"""What is it worth to read texts without labels first, and does it matter which?
+"""What does pre-training on texts without labels gain, and does it matter on which?
 
-Radford et al. 2018 (GPT, Table 5) fine-tune with and without having read: 91.3 against 84.0 % on
-SST-2. Devlin et al. 2019 (BERT, arXiv:1810.04805) read hidden words of 3.3 billion. Krishna et al.
-2023 (arXiv:2209.14389) found the texts of a task itself as good to read as others. Here: a network
-of 2 blocks reads definitions (0.4 million words, 11 times over), then learns topics of definitions
-from 1,000 labels or 100, which are the same for all seeds; at standard scale others read other
-texts. ``steps=9600`` spends on labels alone the FLOPs of both: the claim is at equal FLOPs.
+Radford et al. 2018 (GPT, Table 5) fine-tune with and without pre-training: 91.3 against 84.0 % on
+SST-2. Devlin et al. 2019 (BERT, arXiv:1810.04805) mask words of 3.3 billion. Krishna et al. 2023
+(arXiv:2209.14389) found pre-training on the texts of the task itself as good as on others. Here: a
+network of 2 blocks is pre-trained on definitions (0.4 million words, 11 epochs), then learns their
+topics from 1,000 labels or 100, which are the same for all seeds; at standard scale on other texts,
+too. ``steps=9600`` spends on labels alone the FLOPs of both: the claim is at equal FLOPs.
 
 Expected: own texts help, most with few labels; others help less; longer on labels helps nothing.
 
@@ -15,7 +15,7 @@ Cost: smoke seconds; quick about 80 minutes on two cores; standard 25 on one H10
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
-    question="What is it worth to read texts without labels first?",
+    question="What does pre-training on texts without labels gain?",
     baseline=Model(
         "bert_classifier",
         mixer="attention",
@@ -37,13 +37,13 @@ ABLATION = Ablation(
     tasks=["glosses_in_words"],
     probes=["quality", "floors", "parameters", "flops"],
     words={
-        "start=definitions_masked": "definitions read first",
-        "start=none": "nothing read first",
+        "start=definitions_masked": "pre-training on definitions",
+        "start=none": "no pre-training",
         "num_training_examples=100": "100 labels",
         "num_training_examples=1000": "1,000 labels",
     },
     claim=Claim(
-        "having read definitions is worth more to 1,000 labels than training on these for longer",
+        "with 1,000 labels, pre-training on definitions gains more than longer training",
         metric="accuracy",
         a="start=definitions_masked",
         b="start=none, steps=9600",

@@ -62,7 +62,7 @@ ABLATION = Ablation(
     tasks=["mqar_small"],
     probes=["quality", "floors", "parameters", "flops", "state_bytes"],
     claim=Claim(
-        "attention recalls better than a convolution as long as the sequence, of the same width",
+        "attention recalls better than an equally wide convolution over the sequence",
         metric="accuracy",
         a="mixer=attention, dim=64",
         b="mixer=separable_conv, dim=64",

@@ -45,7 +45,7 @@ ABLATION = Ablation(
         "scale=none": "unscaled",
     },
     claim=Claim(
-        "at d_k = 512 scaled products end better than unscaled ones",
+        "at d_k = 512 scaled dot products end at a lower loss than unscaled ones",
         metric="bits_per_character",
         a="key_dim=512, scale=1/sqrt(d)",
         b="key_dim=512, scale=none",

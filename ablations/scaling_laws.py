@@ -37,7 +37,7 @@ ABLATION = Ablation(
     probes=["quality", "floors", "parameters", "flops"],
     scaling_law=ScalingLaw(held_out={"dim": 384, "steps": 4000}, quick={"dim": 96, "steps": 4000}),
     claim=Claim(
-        "at the held-out size the LSTM ends better than attention",
+        "at the held-out size the LSTM ends at a lower loss than attention",
         metric="bits_per_character",
         a="mixer=lstm, held out",
         b="mixer=attention, held out",

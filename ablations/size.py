@@ -9,7 +9,7 @@ square: the table counts them.
 Expected: half the width costs more than half the depth, since it has a quarter of the parameters.
 
 Found at quick, five seeds, bits per character: 2.771; half the depth 2.837, half the width 2.967,
-twice the depth 2.745 (not told apart), twice the width 2.711, where a 5-gram model needs 2.882.
+twice the depth 2.745 (not significant), twice the width 2.711, where a 5-gram model needs 2.882.
 
 Cost: quick about 20 minutes on two cores; standard 25 on one H100, as planned; paper a cluster.
 """

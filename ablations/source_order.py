@@ -1,4 +1,4 @@
-"""Does it help to read the source from its end?
+"""Does it help to reverse the source?
 
 Sutskever et al. 2014 (arXiv:1409.3215, section 3.3): with the source reversed, an LSTM that keeps
 it in one vector translates better: the first words of the target then stand next to the first words
@@ -18,7 +18,7 @@ Cost: quick about 15 minutes on two cores; standard 14 on one H100, as planned.
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
-    question="Does it help to read the source from its end?",
+    question="Does it help to reverse the source?",
     baseline=Model("seq2seq", label="LSTM without attention"),
     axes=[
         vary(
@@ -40,10 +40,10 @@ ABLATION = Ablation(
     probes=["quality", "floors", "parameters"],
     words={
         "is_source_reversed=true": "reversed",
-        "is_source_reversed=false": "in its order",
+        "is_source_reversed=false": "in order",
     },
     claim=Claim(
-        "without attention, a reversed source is copied better than one in its order",
+        "without attention, a reversed source is copied better than one in order",
         metric="exact_match",
         task="copying",
         a="model=LSTM without attention, is_source_reversed=true",

@@ -84,7 +84,7 @@ ABLATION = Ablation(
     tasks=["mqar_small"],
     probes=["quality", "floors", "parameters", "flops", "state_bytes"],
     claim=Claim(
-        "from about as many bytes the gated delta rule recalls more than a sliding window",
+        "with about as many bytes the gated delta rule recalls more than a sliding window",
         metric="accuracy",
         a="model=gated delta with 4 heads",
         b="model=window of 16",

@@ -1,4 +1,4 @@
-"""Should a decoder read its own words while it learns?
+"""Should a decoder read its own words in training?
 
 Bengio et al. 2015 (arXiv:1506.03099): a decoder that always read the right words in training reads
 its own mistakes only in use. Scheduled sampling replaces more and more of the right words by the
@@ -22,7 +22,7 @@ Cost: quick about 20 minutes on two cores; standard 7 on one H100, as planned.
 from bakeoff import Ablation, Claim, Model, Recipe, Scale, vary
 
 ABLATION = Ablation(
-    question="Should a decoder read its own words while it learns?",
+    question="Should a decoder read its own words in training?",
     baseline=Model("attentive_seq2seq", form="luong", score="general"),
     axes=[vary("scheduled_sampling", [0.0, 0.5, 1.0], quick=[0.0, 0.5])],
     tasks=["bible_en_de"],
@@ -33,7 +33,7 @@ ABLATION = Ablation(
         "scheduled_sampling=1.0": "all words its own",
     },
     claim=Claim(
-        "a decoder that learns on its own words in half of the places translates better",
+        "a decoder trained with its own words in half of the places translates better",
         metric="bleu",
         a="scheduled_sampling=0.5",
         b="scheduled_sampling=0.0",

@@ -65,7 +65,7 @@ ABLATION = Ablation(
     tasks=["fashion_mnist_images"],
     probes=["quality", "floors", "parameters", "flops", "step_time", "peak_memory"],
     claim=Claim(
-        "with 1,000 images a residual network classifies more rightly than a vision transformer",
+        "with 1,000 images a residual network is more accurate than a vision transformer",
         metric="accuracy",
         a="model=ResNet, num_training_examples=1000",
         b="model=ViT, num_training_examples=1000",
