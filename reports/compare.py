@@ -391,9 +391,12 @@ def _judge_score(found: Change) -> Change:
     a, b = found.values
     differences = paired_differences(b, a)
     estimate = mean_interval(differences)
-    if is_share(found.key["metric"], found.key["unit"]):
+    metric, unit = found.key["metric"], found.key["unit"]
+    if is_share(metric, unit) and all(abs(each) <= 1 for each in differences):
         estimate = estimate.within(-1.0, 1.0)
     found = replace(found, estimate=estimate)
+    if is_bound(unit, metric) and len({*found.environments}) == 2:
+        return replace(found, outcome=OTHER_DEVICE)
     if _is_identical(found):
         return replace(found, outcome="identical")
     n = len(differences)

@@ -120,8 +120,13 @@ class Evidence:
     @property
     def is_equal(self) -> bool:
         """True if both sides have the same number in every pair, and pairs are enough."""
-        is_enough = len(self.differences) >= MIN_PAIRS
+        is_enough = len(self.differences) >= (1 if self.is_exact else MIN_PAIRS)
         return is_enough and not self.is_ratio and not any(self.differences)
+
+    @property
+    def is_exact(self) -> bool:
+        """True if both sides are counts, of which one reading is exact."""
+        return self.series is not None and self.series.is_count
 
     @property
     def is_whole(self) -> bool:

@@ -17,7 +17,7 @@ less in 96 to 100, since there the interpolation error dominates.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
@@ -60,11 +60,15 @@ class Crossover:
         place: The crossover in the unit of the axis, or None if there is none. Interval ends beyond
             the range are set to the end of the range, which the text mentions; exact counts have no
             interval.
+        compared: The first and the last place at which both were measured, or None.
+        num_changes: How often the faster one changes.
     """
 
     kind: CrossoverKind
     text: str
     place: Estimate | None = None
+    compared: tuple[int, int] | None = None
+    num_changes: int = 0
 
 
 def crossover(growth: Growth, variant: str, baseline: str) -> Crossover:
@@ -79,6 +83,15 @@ def crossover(growth: Growth, variant: str, baseline: str) -> Crossover:
         return Crossover(
             CrossoverKind.NOT_MEASURED, "the baseline" if variant == baseline else "not measured"
         )
+    is_ahead = full.means < 0
+    return replace(
+        _found(growth, variant, baseline, full),
+        compared=(full.places[0], full.places[-1]),
+        num_changes=int(np.count_nonzero(is_ahead[:-1] != is_ahead[1:])),
+    )
+
+
+def _found(growth: Growth, variant: str, baseline: str, full: LogMeans) -> Crossover:
     noisy = [place for place in full.places if _is_uncertain(growth, (variant, baseline), place)]
     is_ahead = full.means < 0
     changes = [int(index) for index in np.flatnonzero(is_ahead[:-1] != is_ahead[1:])]

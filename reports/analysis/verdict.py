@@ -183,7 +183,7 @@ def verdict(about: About, measured: Sequence[Series]) -> Verdict | None:
         finding=_finding(found, advantage, outcome),
         basis=_rests_on(found, advantage, outcome) + _would_settle(found, strong, is_open=is_open),
         effect=_effect(found, advantage),
-        details=tuple(details(found, strong, is_open=is_open)),
+        details=() if found.is_exact else tuple(details(found, strong, is_open=is_open)),
         is_ratio=found.is_ratio,
         p=p_of_no_difference(found),
         sign_flip=strong.sign_flip,
@@ -231,6 +231,8 @@ def _outcome(found: Evidence, advantage: Estimate) -> ClaimOutcome:
     if found.is_equal:
         same, alike = ClaimOutcome.IDENTICAL, ClaimOutcome.NO_DIFFERENCE
         return same if found.is_same_computation else alike
+    if found.is_exact:
+        advantage = replace(advantage, n=max(advantage.n, MIN_PAIRS))
     outcome = judge(advantage, found.by)
     if found.is_unresolved and outcome in _DIRECTED:
         return ClaimOutcome.INCONCLUSIVE
@@ -300,6 +302,8 @@ def _rests_on(found: Evidence, advantage: Estimate, outcome: ClaimOutcome) -> st
         return f"{capitalized(_finding(found, advantage, outcome))}."
     verb, size = _against_claimed(found, advantage, outcome)
     remark = f" and {verb} {size}" if size else _remark(found, outcome)
+    if found.is_exact:
+        return f"Both numbers are exact{f'; their difference {verb} {size}' if size else ''}."
     seeds = found.count(advantage.n, "paired")
     return f"The 95 % interval is that of {seeds}{remark}{_why_not_tested(found)}."
 
@@ -335,7 +339,7 @@ def _effect(found: Evidence, advantage: Estimate) -> str:
         size = notation.with_unit(size)
     else:
         size = f"{size} in {readable(found.claim.metric)}"
-    if advantage.low is None or advantage.high is None:
+    if advantage.low is None or advantage.high is None or found.is_exact:
         return size
     return f"{size} ({write(advantage.low)} to {write(advantage.high)})"
 
@@ -387,6 +391,8 @@ def _comparison_of_budgets(found: Evidence, advantage: Estimate, speedup: Speedu
 
 def _basis(found: Evidence, advantage: Estimate, write: Callable[[float], str]) -> str:
     """Return the interval, if there is one, and the number of pairs, in parentheses."""
+    if found.is_exact:
+        return "(exact)"
     count = found.count(advantage.n, "paired")
     if advantage.low is None or advantage.high is None:
         return f"({count})"

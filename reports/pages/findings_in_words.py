@@ -23,6 +23,7 @@ from bakeoff.reports.pages.gaps import (
     ALIKE,
     Gap,
     best_of,
+    diverged_in_words,
     ends_of,
     gap,
     metric_in_words,
@@ -339,19 +340,14 @@ def _ranking(
     }
     means = {v: text for v in named for text in written_means(series, [v]).values()}
     points = {v: series.mean(v).point or 0.0 for v in means}
-    ordered = sorted(points, key=lambda v: points[v], reverse=series.better == "higher")
+    lost = {v: text for v in means if (text := diverged_in_words(series, v))}
+    ordered = sorted(
+        points.keys() - lost.keys(), key=lambda v: points[v], reverse=series.better == "higher"
+    )
     listing = [f"{means[v]} ({named[v]})" for v in ordered[:_MOST_LINES]]
     more = len(ordered) - len(listing)
-    found = best_of(series, ordered)
-    told = ""
-    if found is not None:
-        alike = [named[v] for v in found[1]]
-        if not alike:
-            told = "; the first is better than every other"
-        elif len(alike) == len(ordered) - 1:
-            told = "; the first does not differ significantly from any other"
-        else:
-            told = f"; the first does not differ significantly from {_some(alike)}"
+    listing += [f"{means[v]} ({named[v]}; {text}, so it is not ranked)" for v, text in lost.items()]
+    told = _first_of(series, ordered, named)
     if not where and series.task != MIXER_ALONE and len(about.tasks) > 1:
         where = f"on {readable(series.task)}"
     if not where and series.at:
@@ -360,6 +356,28 @@ def _ranking(
     metric = capitalized(metric_in_words(series))
     rest = f" and {more} more" if more > 0 else ""
     return f"{metric}{where and f' {where}'} is {', '.join(listing)}{rest}{told}."
+
+
+def _first_of(series: Series, ordered: Sequence[str], named: Mapping[str, str]) -> str:
+    """Return a clause on which variants the first of a ranking does not differ from."""
+    found = best_of(series, ordered)
+    if found is None or len(ordered) < 2:
+        return ""
+    best, alike = found
+    untested = [v for v in alike if not gap(series, best, v).is_tested]
+    others = [v for v in alike if v not in untested]
+    told = []
+    if not alike:
+        told.append("is better than every other")
+    elif others:
+        is_all = len(others) == len(ordered) - 1
+        names = "any other" if is_all else _some([named[v] for v in others])
+        told.append(f"does not differ significantly from {names}")
+    if untested:
+        told.append("has too few seeds for a test" if not others else "others have too few seeds")
+    if untested and not others and len(untested) < len(ordered) - 1:
+        told = [f"is not tested against {_some([named[v] for v in untested])}"]
+    return f"; the first {', '.join(told)}"
 
 
 def _place_of(text: str) -> str:
@@ -527,8 +545,13 @@ def _lines(case: _FindingsCase) -> Iterator[str]:
         (points,) = lines.values()
         series = next(iter(points.values()))[0]
         means = written_means(series, [variant for _, variant in points.values()])
+        lost = {
+            variant: f" ({text})"
+            for _, variant in points.values()
+            if (text := diverged_in_words(series, variant))
+        }
         values = ", ".join(
-            f"{means[variant]} at {place_name(along, place)}"
+            f"{means[variant]} at {place_name(along, place)}{lost.get(variant, '')}"
             for place, (_, variant) in points.items()
             if variant in means
         )
@@ -577,10 +600,13 @@ def _best_place(
         return f"{start}there is no result"
     best, alike = found
     where = {variant: place_name(along, place) for place, variant in variants.items()}
+    if any(not gap(series, best, v).is_tested for v in alike):
+        return f"{start}the best mean is at {where[best]}, with too few seeds for a test"
     if len(alike) == len(variants) - 1:
         return f"{start}no value differs significantly from the best mean"
     mean = [written_means(series, [best])[best]] if name else []
-    same = [f"not significantly different from {listed([where[v] for v in alike])}"] if alike else []
+    others = listed([where[v] for v in alike])
+    same = [f"not significantly different from {others}"] if alike else []
     remarks = ", ".join([*mean, *same])
     end = f" ({remarks})" if name else f", {remarks}" if remarks else ""
     return f"{start}the best{what} is {where[best]}{end}"
@@ -596,7 +622,7 @@ def _changes_of_lines(
         if first not in points or last not in points:
             continue
         one = gap(points[last][0], points[last][1], points[first][1])
-        if one.is_seen:
+        if one.is_seen or not one.is_tested:
             seen.append(f"{name} {one.text}")
         else:
             open_ones.append(name)
@@ -669,17 +695,19 @@ def _against_baseline(
     worse = [
         f"{names[v]} by {one.size}" for v, one in gaps.items() if one.is_seen and not one.is_better
     ]
-    alike = [names[v] for v, one in gaps.items() if not one.is_seen]
+    untested = [f"{names[v]} ({one.text})" for v, one in gaps.items() if not one.is_tested]
+    alike = [names[v] for v, one in gaps.items() if one.is_tested and not one.is_seen]
     if len(alike) < _FEW:  # their differences fit, too
         alike = [
             f"{names[v]} {one.text.removeprefix(f'{ALIKE} ')}"
             for v, one in gaps.items()
-            if not one.is_seen
+            if one.is_tested and not one.is_seen
         ]
     parts = [
         f"better: {_some(better)}" if better else "",
         f"worse: {_some(worse)}" if worse else "",
         f"{ALIKE}: {_some(alike)}" if alike else "",
+        f"not tested: {_some(untested)}" if untested else "",
     ]
     name, _, place = series.at.partition("=")
     along = case.top.along
@@ -759,7 +787,8 @@ def _over_tasks(about: About, scores: Sequence[Series]) -> str:
     """Return on how many tasks each variant is better or worse than the baseline."""
     parts = []
     for variant in about.variants:
-        gaps = [gap(one, variant, about.baseline) for one in scores if one.values(variant)]
+        every = [gap(one, variant, about.baseline) for one in scores if one.values(variant)]
+        gaps = [one for one in every if one.is_tested]
         if variant == about.baseline or not gaps:
             continue
         better = sum(one.is_better for one in gaps)
@@ -778,11 +807,18 @@ def _crossings(case: _FindingsCase) -> Iterator[str]:
     parts = [*_from_which_length(case.about, growth)] if growth else []
     if growth and parts:
         what = _PASSES.get(growth.metric, readable(growth.metric))
-        first, last = growth.places[0], growth.places[-1]
+        first, last = _range_of(case.about, growth)
         yield (
             f"Faster than {baseline_in_words(case.about)} in {what}, measured from {first:,} to "
             f"{last:,} tokens: {'; '.join(parts)}."
         )
+
+
+def _range_of(about: About, growth: Growth) -> tuple[int, int]:
+    """Return the first and the last place at which some variant is compared with the baseline."""
+    others = [variant for variant in growth.variants if variant != about.baseline]
+    known = [one for v in others if (one := crossover(growth, v, about.baseline).compared)]
+    return min(one[0] for one in known), max(one[1] for one in known)
 
 
 _PASSES = {
@@ -800,22 +836,36 @@ def _from_which_length(
     found = {variant: crossover(growth, variant, about.baseline) for variant in others}
     names = {variant: spoken_name(about, variant) for variant in others}
 
-    def named(*kinds: CrossoverKind) -> str:
-        return listed([names[v] for v, one in found.items() if one.kind in kinds])
+    def named(*kinds: CrossoverKind) -> dict[tuple[int, int] | None, str]:
+        """Return the names of variants by the places at which they were compared."""
+        grouped: dict[tuple[int, int] | None, list[str]] = {}
+        for variant, one in found.items():
+            if one.kind in kinds:
+                grouped.setdefault(one.compared, []).append(names[variant])
+        return {compared: listed(some) for compared, some in grouped.items()}
+
+    whole = _range_of(about, growth) if any(one.compared for one in found.values()) else None
+
+    def until(compared: tuple[int, int] | None) -> str:
+        if compared == whole or compared is None:
+            return ""
+        return f" from {compared[0]:,} to {compared[1]:,}, the last that both have"
 
     crossed = [(v, one) for v, one in found.items() if one.place is not None]
     for variant, one in sorted(crossed, key=lambda each: _first_place(each[1])):
         place = one.text.removeprefix("faster only below ")
         number, _, interval = place.partition(" [")
         ends = f" ({interval.partition(']')[0].replace(', ', ' to ')})" if interval else ""
-        word = "from" if one.kind is CrossoverKind.FASTER_FROM else "only below"
-        yield f"{names[variant]} {word} {number} tokens{' on' if word == 'from' else ''}{ends}"
-    if always := named(CrossoverKind.ALWAYS):
-        yield f"{always} at every length"
-    if never := named(CrossoverKind.NEVER):
-        yield f"{never} never"
+        is_from = one.kind is CrossoverKind.FASTER_FROM
+        word = "from" if is_from else "only below" if one.num_changes == 1 else "below"
+        several = f", the last of {one.num_changes} changes" if one.num_changes > 1 else ""
+        yield f"{names[variant]} {word} {number} tokens{' on' if is_from else ''}{ends}{several}"
+    for compared, always in named(CrossoverKind.ALWAYS).items():
+        yield f"{always} at every length{until(compared)}"
+    for compared, never in named(CrossoverKind.NEVER).items():
+        yield f"{never} never{until(compared)}"
     if unsure := named(CrossoverKind.UNDECIDED, CrossoverKind.NOISY):
-        yield f"undecided for {unsure}"
+        yield f"undecided for {listed([*unsure.values()])}"
 
 
 def _first_place(found: Crossover) -> float:
@@ -924,6 +974,7 @@ def best_in_words(about: About, series: Series | None) -> str:
     found = best_of(series, met)
     if found is None:
         return ""
+    lost = [f"{spoken_name(about, v)}" for v in met if series.seeds_diverged(v)]
     best, alike = found
     task = "mixers alone" if series.task == MIXER_ALONE else readable(series.task)
     places = {reading.at for some in series.readings.values() for reading in some} - {""}
@@ -947,7 +998,8 @@ def best_in_words(about: About, series: Series | None) -> str:
     if len(met) < 2:
         return f"On {task}{at}, {name} has a {metric} of {means[best]}."
     if not alike:
-        return f"On {task}{at}, {name} has the best {metric}: {means[best]}{rival}."
+        among = f", without those with diverged seeds ({_some(lost)})" if lost else ""
+        return f"On {task}{at}, {name} has the best {metric}{among}: {means[best]}{rival}."
     if series.mean(best).n == 1:
         return (
             f"On {task}{at}, {name} has the best {metric}, {means[best]}{rival}, with one seed: no "

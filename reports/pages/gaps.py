@@ -35,18 +35,25 @@ class Gap:
         notation: The notation of the advantage.
         is_ratio: Whether it is the logarithm of a ratio.
         resolution: The size below which a ratio of times does not differ significantly from 1.
+        why_not: Why they are not compared: seeds diverged. Empty if they are.
     """
 
     advantage: Estimate
     notation: Notation
     is_ratio: bool = False
     resolution: float = 0.0
+    why_not: str = ""
 
     @property
     def is_seen(self) -> bool:
         """True if the interval excludes zero and the machine resolves the difference."""
         point = self.advantage.point
         return self.advantage.excludes_zero and abs(point or 0.0) > self.resolution
+
+    @property
+    def is_tested(self) -> bool:
+        """True if there are seeds enough for an interval."""
+        return self.advantage.half_width is not None
 
     @property
     def is_better(self) -> bool:
@@ -65,6 +72,8 @@ class Gap:
         else:
             text = self.notation.with_unit(self.notation.write(abs(one.point)))
             ends = [self.notation.write(end) for end in sorted(map(abs, ends_of(one)))]
+        if not one.half_width:  # exact, or without an interval
+            return text
         return f"{text} ({ends[0]} to {ends[1]})" if ends else text
 
     @property
@@ -72,19 +81,22 @@ class Gap:
         """The whole comparison: ``0.031 better (0.010 to 0.051)``, or that nothing was seen."""
         one, write = self.advantage, self.notation.write_signed
         if one.point is None:
-            return "not compared"
+            return self.why_not or "not compared"
         if one.point == 0 and not one.half_width and one.n > 1:
             return "the same with every seed"
         if self.is_seen and self.is_ratio:
             return self.size
         if self.is_seen:
             word = "better" if self.is_better else "worse"
-            number, _, interval = self.size.partition(" (")
-            return f"{number} {word} ({interval}"
+            number, bracket, interval = self.size.partition(" (")
+            return f"{number} {word}{bracket}{interval}"
+        if not self.is_tested:
+            size = self.size if self.is_ratio else self.notation.with_unit(write(one.point))
+            return f"{size}, not tested"
         if self.is_ratio:
             return f"{ALIKE} ({self.size})"
-        ends = " to ".join(map(write, ends_of(one)))
-        return f"{ALIKE} ({', '.join(filter(None, (write(one.point), ends)))})"
+        point = self.notation.with_unit(write(one.point))
+        return f"{ALIKE} ({point}, {' to '.join(map(write, ends_of(one)))})"
 
 
 def ends_of(estimate: Estimate) -> list[float]:
@@ -94,7 +106,13 @@ def ends_of(estimate: Estimate) -> list[float]:
 
 
 def gap(series: Series, a: str, b: str) -> Gap:
-    """Return how much better variant `a` is than `b`."""
+    """Return how much better variant `a` is than `b`.
+
+    If a seed of either diverged they are not compared, since a mean over the other seeds would
+    favour a variant that loses its bad ones.
+    """
+    if lost := diverged_in_words(series, a) or diverged_in_words(series, b):
+        return Gap(Estimate(n=0), Notation(), why_not=lost)
     mine, theirs = series.values(a), series.values(b)
     sign = -1.0 if series.better == "lower" else 1.0
     is_positive = all(value > 0 for value in (*mine.values(), *theirs.values()))
@@ -148,9 +166,22 @@ def _as_amount(unit: str, value: float) -> str:
     return text if unit.endswith("/s") else notation.with_unit(text)
 
 
+def diverged_in_words(series: Series, variant: str) -> str:
+    """Return how many seeds of a variant diverged, or an empty string if none did."""
+    num, num_all = len(series.seeds_diverged(variant)), len(series.of(variant))
+    return f"{num} of {num_all} seeds diverged" if num else ""
+
+
 def best_of(series: Series, variants: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Return the variant with the best mean, and those that do not differ significantly from it."""
-    points = {v: one for v in variants if (one := series.mean(v).point) is not None}
+    """Return the variant with the best mean, and those that do not differ significantly from it.
+
+    Variants with diverged seeds are left out.
+    """
+    points = {
+        v: one
+        for v in variants
+        if (one := series.mean(v).point) is not None and not series.seeds_diverged(v)
+    }
     if not points or series.better == "none":
         return None
     choose = max if series.better == "higher" else min

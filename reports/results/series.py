@@ -64,6 +64,8 @@ def timings_of(series: Series, variant: str) -> tuple[Reading, ...]:
     return tuple(r for r in series.of(variant) if r.has_number) if series.unit == "s" else ()
 
 
+_COUNTING = frozenset({"flops", "mixer_flops", "parameters", "path_length", "state_bytes"})
+
 _Key = tuple[str, str, str, str, Better]  # task, probe, metric, unit, better
 _Place = tuple[str, str, str, str, bool]  # task, probe, environment, coordinate, is launched
 _Readings = Mapping[str, tuple[Reading, ...]]
@@ -125,9 +127,21 @@ class Series:
     def mean_difference(
         self, differences: Sequence[float], confidence: float = CONFIDENCE
     ) -> Estimate:
-        """Return the mean of paired differences; that of two shares lies between -1 and 1."""
+        """Return the mean of paired differences, with an interval; counts are exact.
+
+        That of two shares lies between -1 and 1, unless a number is not a share in spite of its
+        metric's name.
+        """
         found = mean_interval(differences, confidence)
-        return found.within(-1.0, 1.0) if self.is_share else found
+        if self.is_count:
+            return Estimate(n=found.n, point=found.point, low=found.point, high=found.point)
+        is_of_shares = self.is_share and all(abs(each) <= 1 for each in differences)
+        return found.within(-1.0, 1.0) if is_of_shares else found
+
+    @property
+    def is_count(self) -> bool:
+        """True if the numbers are counted, not measured: one reading is exact."""
+        return self.probe in _COUNTING
 
     @property
     def is_bound_to_environment(self) -> bool:

@@ -26,6 +26,10 @@ _AXES = {
     "zero": "ZeRO",
 }
 _NOTHING = ("none", "None")
+_OF_NONE = {  # where None is not the absence of something
+    "key_dim": "d_k of the width over the heads",
+    "num_training_examples": "all training examples",
+}
 _PROPER = {  # how the literature writes names
     "adamw": "AdamW",
     "alibi": "ALiBi",
@@ -74,7 +78,7 @@ def value_in_words(about: About, name: str, value: Value) -> str:
             return axis if is_set else f"not {axis}"
         return f"{'with' if is_set else 'without'} {axis}"
     if text in _NOTHING:
-        return f"no {axis}"
+        return _OF_NONE.get(name, f"no {axis}")
     amount = number(value)
     if amount is not None:
         return amount_in_words(name, amount)

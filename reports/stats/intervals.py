@@ -245,6 +245,16 @@ def for_estimates(unit: str, estimates: Iterable[Estimate]) -> Notation:
     return for_scores(unit, widths, [one.point for one in known if one.point is not None])
 
 
+def with_digits(notation: Notation, estimate: Estimate) -> Notation:
+    """Return the notation, with more digits if it writes a significant difference as zero."""
+    decimals, point = notation.decimals, estimate.point
+    if decimals is None or not point or not estimate.excludes_zero:
+        return notation
+    if round(point / notation.factor, decimals):
+        return notation
+    return for_estimates(notation.unit or "1", [estimate])
+
+
 def for_quantities(unit: str, values: Sequence[float]) -> Notation:
     """Return a notation whose prefix suits the median: for seconds, bytes, FLOPs, large counts."""
     typical = statistics.median_low([abs(value) for value in values]) if values else 0.0

@@ -50,6 +50,7 @@ from bakeoff.reports.stats.intervals import (
     for_quantities,
     paired_differences,
     paired_ratio,
+    with_digits,
 )
 from bakeoff.reports.tables.speedup import speedup_columns
 from bakeoff.suite.schema import About, Better, Status, metric_title
@@ -254,7 +255,8 @@ def _differences(about: About, series: Series, variants: Sequence[str]) -> Colum
     entries = {about.baseline: Entry(text="baseline")}
     for variant, one in estimates.items():
         word = tone(one, series.better)
-        entries[variant] = _entry(one, written.write_signed, or_else=NO_ENTRY, tone=word)
+        write = with_digits(written, one).write_signed
+        entries[variant] = _entry(one, write, or_else=NO_ENTRY, tone=word)
     for floor, one in floors.items():
         entries[floor] = _entry(one, written.write_signed, or_else=NO_ENTRY)
     return Column(

@@ -187,16 +187,25 @@ def _answers(about: About, growth: Growth) -> Iterator[str]:
     def named(*kinds: CrossoverKind) -> str:
         return listed([v for v, one in found.items() if one.kind in kinds])
 
-    if always := named(CrossoverKind.ALWAYS):
-        yield f"{always} at every length"
+    def by_last(kind: CrossoverKind) -> Iterator[tuple[int, str]]:
+        """Yield the last length at which both were measured, and the variants, longest first."""
+        lasts = {v: c.compared[1] for v, c in found.items() if c.compared and c.kind is kind}
+        for last in sorted({*lasts.values()}, reverse=True):
+            yield last, listed([v for v in lasts if lasts[v] == last])
+
+    for last, always in by_last(CrossoverKind.ALWAYS):
+        until = "" if last == growth.places[-1] else f" up to {last:,} tokens"
+        yield f"{always} at every length{until}"
     for variant, one in found.items():
         place = _REST.split(one.text, maxsplit=1)[0]
+        several = f", the last of {one.num_changes} changes" if one.num_changes > 1 else ""
         if one.kind is CrossoverKind.FASTER_FROM:
-            yield f"{variant} from {place} tokens"
+            yield f"{variant} from {place} tokens{several}"
         elif one.kind is CrossoverKind.FASTER_BELOW:
-            yield f"{variant} {place.removeprefix('faster ')} tokens"
-    if never := named(CrossoverKind.NEVER):
-        yield f"{never} not up to {growth.places[-1]:,} tokens"
+            below = place.removeprefix("faster ").removeprefix("only " if several else "")
+            yield f"{variant} {below} tokens{several}"
+    for last, never in by_last(CrossoverKind.NEVER):
+        yield f"{never} not up to {last:,} tokens"
     if unsure := named(*_UNSURE):
         yield f"open for {unsure}"
 

@@ -36,6 +36,7 @@ from bakeoff.reports.stats.intervals import (
     as_percent,
     for_estimates,
     paired_differences,
+    with_digits,
 )
 from bakeoff.reports.tables.comparison import ARROWS, primary, table_of_variants, tone
 from bakeoff.suite.schema import About, Better
@@ -84,8 +85,12 @@ class _Pool:
 
     def mean_difference(self, variant: str) -> Estimate:
         """Return the pooled difference to the baseline, with its interval."""
-        found = pooled_interval(self.differences(variant))
-        return found.within(-1.0, 1.0) if self.first.is_share else found
+        differences = self.differences(variant)
+        found = pooled_interval(differences)
+        are_of_shares = self.first.is_share and all(
+            abs(each) <= 1 for some in differences.values() for each in some
+        )
+        return found.within(-1.0, 1.0) if are_of_shares else found
 
     def is_complete(self, variant: str) -> bool:
         """Return True if every planned seed of every task ended well."""
@@ -205,6 +210,7 @@ def _differences(pool: _Pool) -> Column:
 def _difference(pool: _Pool, one: Estimate, written: Notation) -> Entry:
     if one.point is None:
         return NO_ENTRY
+    written = with_digits(written, one)
     text, interval = written.write_signed(one.point), as_interval(one, written.write_signed)
     verdict = tone(one, pool.first.better)
     return Entry(estimate=one, text=text, interval=interval, note=verdict, tone=verdict)

@@ -25,6 +25,8 @@ SMALL, LARGE = (f"model=gated_delta (heads {n}; window 16)" for n in (4, 16))
         ("delta=true", "with delta"),
         ("is_source_reversed=false", "not source reversed"),
         ("decay=none", "no decay"),
+        ("layer_scale=None", "no layer scale"),
+        ("num_training_examples=None", "all training examples"),
         ("mixer=linear_transformer", "linear Transformer"),
         ("optimizer=sgd", "optimizer SGD"),
         ("mixer=lstm, dim=64", "LSTM, width 64"),
