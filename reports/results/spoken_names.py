@@ -130,11 +130,14 @@ def spoken_pair(about: About, a: str, b: str) -> tuple[str, str]:
     known = [name for name in differ if "" not in (mine[name], theirs.get(name, ""))]
     if not differ or len(known) < len(differ):
         return spoken_name(about, a), spoken_name(about, b)
-    first, second = (
-        ", ".join(value_in_words(about, name, values[name]) for name in differ)
-        for values in (mine, theirs)
-    )
-    return first, second
+    is_whole = _WHOLE.issuperset(differ) and _PLAIN in about.words  # a model has a name of its own
+
+    def said(variant: str, values: Mapping[str, Value]) -> str:
+        if is_whole and variant == about.baseline:
+            return about.words[_PLAIN]
+        return ", ".join(value_in_words(about, name, values[name]) for name in differ)
+
+    return said(a, mine), said(b, theirs)
 
 
 def spoken_group(about: About, variants: Iterable[str], besides: str) -> str:
