@@ -341,9 +341,8 @@ def _ranking(
     means = {v: text for v in named for text in written_means(series, [v]).values()}
     points = {v: series.mean(v).point or 0.0 for v in means}
     lost = {v: text for v in means if (text := diverged_in_words(series, v))}
-    ordered = sorted(
-        points.keys() - lost.keys(), key=lambda v: points[v], reverse=series.better == "higher"
-    )
+    ranked = [v for v in points if v not in lost]
+    ordered = sorted(ranked, key=lambda v: points[v], reverse=series.better == "higher")
     listing = [f"{means[v]} ({named[v]})" for v in ordered[:_MOST_LINES]]
     more = len(ordered) - len(listing)
     listing += [f"{means[v]} ({named[v]}; {text}, so it is not ranked)" for v, text in lost.items()]
