@@ -12,7 +12,7 @@ Expected: noise hurts the convolution more, permuted patches hurt all; attacks h
 
 Found at quick: adversarial training makes no difference that matters (accuracy 0.6787 and 0.6784,
 six seeds). Noise takes 31 points from the convolution and 3 from ViT, shifts 18 and 44. A first run
-without RandAugment was not tested: ViT was no better than logistic regression (0.588).
+without RandAugment was not tested: ViT was not better than logistic regression (0.588).
 
 Cost: quick about 35 minutes on two cores; standard 25 on one H100, as planned.
 """

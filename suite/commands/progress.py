@@ -160,7 +160,7 @@ class ProgressState:
         return (self.trials.get(trial_id) or self.others[trial_id]).label
 
     def reached(self, trial_id: str) -> str:
-        """Return a running trial and its last step, for example ``heads=4: step 20 of 300, ...``."""
+        """Return a running trial and its last step: ``heads=4: step 20 of 300, ...``."""
         point = self.points.get(trial_id)
         if point is None:
             return f"{self.label(trial_id)}: starting"
@@ -261,7 +261,8 @@ def seconds_by_finished_trials(plan: Plan, past: Mapping[str, float]) -> dict[st
 class PlainLines(Display):
     """A display of one line for each finished trial, for logs and pipes.
 
-    After a minute without one, a line says what is running. If a program reads the log, it also prints status messages (`journal.status_message`).
+    After a minute without one, a line says what is running. If a program reads the log, it also
+    prints status messages (`journal.status_message`).
     """
 
     def __init__(self, state: ProgressState, console: Console) -> None:
