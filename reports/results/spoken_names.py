@@ -26,7 +26,7 @@ _AXES = {
     "zero": "ZeRO",
 }
 _NOTHING = ("none", "None")
-_OF_NONE = {  # None stands for a default here
+_OF_NONE = {  # the default for which None stands
     "key_dim": "d_k of the width over the heads",
     "num_training_examples": "all training examples",
 }
