@@ -973,7 +973,7 @@ def best_in_words(about: About, series: Series | None) -> str:
     found = best_of(series, met)
     if found is None:
         return ""
-    lost = [f"{spoken_name(about, v)}" for v in met if series.seeds_diverged(v)]
+    lost = [spoken_name(about, v) for v in met if series.seeds_diverged(v)]
     best, alike = found
     task = "mixers alone" if series.task == MIXER_ALONE else readable(series.task)
     places = {reading.at for some in series.readings.values() for reading in some} - {""}
@@ -996,9 +996,8 @@ def best_in_words(about: About, series: Series | None) -> str:
     )
     if len(met) < 2:
         return f"On {task}{at}, {name} has a {metric} of {means[best]}."
-    if not alike:
-        among = f", without those with diverged seeds ({_some(lost)})" if lost else ""
-        return f"On {task}{at}, {name} has the best {metric}{among}: {means[best]}{rival}."
+    if not alike and not lost:
+        return f"On {task}{at}, {name} has the best {metric}: {means[best]}{rival}."
     if series.mean(best).n == 1:
         return (
             f"On {task}{at}, {name} has the best {metric}, {means[best]}{rival}, with one seed: no "
@@ -1007,9 +1006,11 @@ def best_in_words(about: About, series: Series | None) -> str:
     others = (
         "any other" if len(alike) == len(met) - 1 else _some([spoken_name(about, v) for v in alike])
     )
+    told = [f"does not differ significantly from {others}"] if alike else []
+    told += [f"is not compared with {_some(lost)}, of which seeds diverged"] if lost else []
     return (
         f"On {task}{at}, no variant is significantly better than all others: {name} has the best "
-        f"mean {metric}, {means[best]}{rival}, but does not differ significantly from {others}."
+        f"mean {metric}, {means[best]}{rival}, but {' and '.join(told)}."
     )
 
 

@@ -82,8 +82,8 @@ class Gap:
         one, write = self.advantage, self.notation.write_signed
         if one.point is None:
             return self.why_not or "not compared"
-        if one.point == 0 and not one.half_width and one.n > 1:
-            return "the same with every seed"
+        if one.point == 0 and one.half_width == 0:
+            return "the same with every seed" if one.n > 1 else "the same"
         if self.is_seen and self.is_ratio:
             return self.size
         if self.is_seen:

@@ -145,7 +145,9 @@ def test_noise_beside_the_crossover_makes_it_noisy(variant: str) -> None:
     rng = np.random.default_rng(2)
     values = {"a": timed(_linear, rng), "b": timed(_attention, rng)}
     beside = crossover(growth(values, noisy=[(variant, 1024)]), "a", "b")
-    assert beside == Crossover(CrossoverKind.NOISY, "noisy at 1,024")
+    assert beside == Crossover(
+        CrossoverKind.NOISY, "noisy at 1,024", compared=(64, 4096), num_changes=1
+    )
     elsewhere = crossover(growth(values, noisy=[(variant, 64)]), "a", "b")
     assert elsewhere.kind is CrossoverKind.FASTER_FROM
 
