@@ -39,7 +39,8 @@ ANSWERS = {
 TOO_SMALL = f"The results do not show that {STATEMENT}; an effect as large as claimed is excluded."
 _NUMBER = r"([+−]?[0-9.]+)"
 _SEEN = re.compile(r"([0-9.]+) (better|worse) \(([0-9.]+) to ([0-9.]+)\)")
-_OPEN = re.compile(rf"difference \({_NUMBER}(?:, {_NUMBER} to {_NUMBER})?\)")
+_OPEN = re.compile(rf"difference \({_NUMBER}(?: bit)?, {_NUMBER} to {_NUMBER}\)")
+_UNTESTED = re.compile(rf"{_NUMBER}(?: bit)?, not tested")
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ def _numbers_in_words(text: str) -> tuple[float, ...]:
     if seen := _SEEN.search(text):
         point, low, high = (float(seen[i]) for i in (1, 3, 4))
         return (point, low, high) if seen[2] == "better" else (-point, -high, -low)
-    found = _OPEN.search(text)
-    assert found
+    found = _OPEN.search(text) or _UNTESTED.search(text)
+    assert found, text
     return _numbers(" ".join(filter(None, found.groups())))
 
 
