@@ -42,7 +42,14 @@ from bakeoff.reports.export.printers import frame_to_csv
 from bakeoff.reports.export.templating import html_templates, markdown_templates
 from bakeoff.reports.render import write_whole
 from bakeoff.reports.results.reading import Reading, reading_of
-from bakeoff.reports.results.series import QUALITY, all_series, is_bound, is_share, without_controls
+from bakeoff.reports.results.series import (
+    QUALITY,
+    all_series,
+    is_bound,
+    is_share,
+    within_shares,
+    without_controls,
+)
 from bakeoff.reports.stats.intervals import (
     CONFIDENCE,
     Estimate,
@@ -392,8 +399,8 @@ def _judge_score(found: Change) -> Change:
     differences = paired_differences(b, a)
     estimate = mean_interval(differences)
     metric, unit = found.key["metric"], found.key["unit"]
-    if is_share(metric, unit) and all(abs(each) <= 1 for each in differences):
-        estimate = estimate.within(-1.0, 1.0)
+    if is_share(metric, unit):
+        estimate = within_shares(estimate, differences)
     found = replace(found, estimate=estimate)
     if is_bound(unit, metric) and len({*found.environments}) == 2:
         return replace(found, outcome=OTHER_DEVICE)

@@ -17,6 +17,7 @@ less in 96 to 100, since there the interpolation error dominates.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
@@ -84,17 +85,17 @@ def crossover(growth: Growth, variant: str, baseline: str) -> Crossover:
             CrossoverKind.NOT_MEASURED, "the baseline" if variant == baseline else "not measured"
         )
     is_ahead = full.means < 0
-    return replace(
-        _found(growth, variant, baseline, full),
-        compared=(full.places[0], full.places[-1]),
-        num_changes=int(np.count_nonzero(is_ahead[:-1] != is_ahead[1:])),
-    )
-
-
-def _found(growth: Growth, variant: str, baseline: str, full: LogMeans) -> Crossover:
-    noisy = [place for place in full.places if _is_uncertain(growth, (variant, baseline), place)]
-    is_ahead = full.means < 0
     changes = [int(index) for index in np.flatnonzero(is_ahead[:-1] != is_ahead[1:])]
+    noisy = [place for place in full.places if _is_uncertain(growth, (variant, baseline), place)]
+    found = _answer(growth, full, changes, noisy)
+    return replace(found, compared=(full.places[0], full.places[-1]), num_changes=len(changes))
+
+
+def _answer(
+    growth: Growth, full: LogMeans, changes: Sequence[int], noisy: Sequence[int]
+) -> Crossover:
+    """Return the answer from the ratios, the places before a change, and the noisy places."""
+    is_ahead = full.means < 0
     beside = full.places[-1:] if not changes else full.places[changes[-1] : changes[-1] + 2]
     if set(beside) & set(noisy):
         where = " and ".join(f"{place:,}" for place in beside if place in noisy)

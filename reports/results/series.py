@@ -135,8 +135,7 @@ class Series:
         found = mean_interval(differences, confidence)
         if self.is_count:
             return Estimate(n=found.n, point=found.point, low=found.point, high=found.point)
-        is_of_shares = self.is_share and all(abs(each) <= 1 for each in differences)
-        return found.within(-1.0, 1.0) if is_of_shares else found
+        return within_shares(found, differences) if self.is_share else found
 
     @property
     def is_count(self) -> bool:
@@ -207,6 +206,14 @@ class Series:
 def is_share(metric: str, unit: str) -> bool:
     """Return True if numbers of a metric cannot lie outside 0 to 1."""
     return metric_bounds(metric, unit) == (0.0, 1.0)
+
+
+def within_shares(found: Estimate, differences: Iterable[float]) -> Estimate:
+    """Return an estimate from differences of shares, with an interval between -1 and 1.
+
+    It is unchanged if a number cannot be a share, in spite of the name of its metric.
+    """
+    return found.within(-1.0, 1.0) if all(abs(each) <= 1 for each in differences) else found
 
 
 def is_bound(unit: str, metric: str = "") -> bool:

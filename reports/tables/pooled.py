@@ -22,7 +22,7 @@ from bakeoff.reports.document import (
 )
 from bakeoff.reports.escape import slug
 from bakeoff.reports.results.axis_values import belongs
-from bakeoff.reports.results.series import Series, advantages, num_expected
+from bakeoff.reports.results.series import Series, advantages, num_expected, within_shares
 from bakeoff.reports.stats.aggregate import (
     MIN_TASKS_TO_TRIM,
     improvement,
@@ -87,10 +87,9 @@ class _Pool:
         """Return the pooled difference to the baseline, with its interval."""
         differences = self.differences(variant)
         found = pooled_interval(differences)
-        are_of_shares = self.first.is_share and all(
-            abs(each) <= 1 for some in differences.values() for each in some
-        )
-        return found.within(-1.0, 1.0) if are_of_shares else found
+        if not self.first.is_share:
+            return found
+        return within_shares(found, (each for some in differences.values() for each in some))
 
     def is_complete(self, variant: str) -> bool:
         """Return True if every planned seed of every task ended well."""
