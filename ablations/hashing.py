@@ -44,6 +44,9 @@ ABLATION = Ablation(
         "rounds=4": "4 rounds in training",
         "read_rounds=0": "full attention in evaluation",
         "read_rounds=1": "1 round in evaluation",
+        "read_rounds=2": "2 rounds in evaluation",
+        "read_rounds=4": "4 rounds in evaluation",
+        "read_rounds=8": "8 rounds in evaluation",
     },
     claim=Claim(
         "evaluated with one round, a model trained with full attention repeats less",

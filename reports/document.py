@@ -99,13 +99,14 @@ class Row:
     """One line of a table, with one entry per column.
 
     Attributes:
-        name: The subject of the row, usually a variant.
+        name: The subject of the row, usually the label of a variant.
         entries: The entries, in the order of the columns.
         is_baseline: Whether the row is the baseline.
         is_floor: Whether the row is a floor, which needs no architecture, instead of a variant;
             such rows come last.
-        note: A remark on the name, such as a description of the baseline.
+        note: A remark on the name.
         coverage: The coverage of the row; empty in a table without that column.
+        shown: The name for readers; empty if it is `name`.
     """
 
     name: str
@@ -114,6 +115,12 @@ class Row:
     is_floor: bool = False
     note: str = ""
     coverage: str = ""
+    shown: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name for readers."""
+        return self.shown or self.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +164,7 @@ class ReportTable:
         """An iterator over all texts of the table."""
         yield from (text for c in self.columns for text in (c.title, c.unit, c.arrow, c.note))
         for row in self.rows:
-            yield from (row.name, row.note, row.coverage)
+            yield from (row.title, row.note, row.coverage)
             yield from (text for e in row.entries for text in (e.text, e.interval, e.note))
         yield from self.notes
 
@@ -294,14 +301,24 @@ def column_rows(
     names: Iterable[str],
     notes: Mapping[str, str] | None = None,
     baseline: str = "",
+    shown: Mapping[str, str] | None = None,
 ) -> tuple[Row, ...]:
-    """Return one row per name, with the entries that the columns have for it, and its note."""
+    """Return one row per name, with the entries that the columns have for it, and its note.
+
+    Args:
+        columns: The columns; each has an entry for each name.
+        names: The names, in the order of the rows.
+        notes: Name -> a remark on it.
+        baseline: The name of the baseline.
+        shown: Name -> the name for readers, where that is another.
+    """
     return tuple(
         Row(
             name=name,
             entries=tuple(column.entries[name] for column in columns),
             is_baseline=name == baseline,
             note=(notes or {}).get(name, ""),
+            shown=(shown or {}).get(name, ""),
         )
         for name in names
     )

@@ -25,6 +25,7 @@ from bakeoff.reports.analysis.speedup import (
 from bakeoff.reports.analysis.time_comparison import log_ratios
 from bakeoff.reports.results.reading import coverage, is_noisy
 from bakeoff.reports.results.series import Series, advantages, num_expected
+from bakeoff.reports.results.spoken_names import shown_name, shown_names
 from bakeoff.reports.stats.aggregate import Improvement, improvement
 from bakeoff.reports.stats.intervals import (
     Estimate,
@@ -53,12 +54,12 @@ _UNITS_OF_LOSSES = ("bit", "nat")
 class Divergence:
     """The number of a variant's seeds that diverged."""
 
-    variant: str
+    name: str
     num: int
     num_total: int
 
     def __str__(self) -> str:
-        return f"{self.variant} in {self.num} of {self.num_total}"
+        return f"{self.name} in {self.num} of {self.num_total}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +91,7 @@ class Evidence:
         is_unresolved: True if the ratio of times does not exceed the ratio that the baseline showed
             against itself.
         resolution: The logarithm of that ratio; 0 for metrics other than times and rates.
+        names: The names of `a` and `b` on a page.
     """
 
     claim: ClaimSpec
@@ -106,6 +108,7 @@ class Evidence:
     is_mostly_noisy: bool = False
     is_unresolved: bool = False
     resolution: float = 0.0
+    names: tuple[str, str] = ("", "")
 
     @property
     def by(self) -> float:
@@ -167,9 +170,17 @@ class Evidence:
 
 def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
     """Return the evidence for the ablation's claim, or None if it makes no claim."""
-    claim = about.claim
-    if claim is None:
+    if about.claim is None:
         return None
+    found = _evidence(about, about.claim, measured)
+    return replace(found, names=_names(about, about.claim))
+
+
+def _names(about: About, claim: ClaimSpec) -> tuple[str, str]:
+    return shown_name(about, claim.a), shown_name(about, claim.b)
+
+
+def _evidence(about: About, claim: ClaimSpec, measured: Sequence[Series]) -> Evidence:
     candidates = _candidates(claim, measured)
     pairs = [advantages(series, claim.a, claim.b) for series in candidates]
     if not pairs:
@@ -191,7 +202,7 @@ def evidence(about: About, measured: Sequence[Series]) -> Evidence | None:
         differences=differences,
         is_ratio=is_ratio,
         ordered=ordered,
-        diverged=_diverged(claim, series, num_expected(series, about)),
+        diverged=_diverged(about, claim, series),
         is_same_computation=_is_same_computation(claim, measured),
         is_mostly_noisy=any(is_noisy(series.of(variant)) for variant in (claim.a, claim.b)),
         is_unresolved=_is_unresolved(claim, series),
@@ -208,7 +219,7 @@ def _of_speedup(
         beyond_floors=what_no_floor_shows(about, claim, measured),
         series=score,
         is_ratio=True,
-        diverged=_diverged(claim, score, num_expected(score, about)),
+        diverged=_diverged(about, claim, score),
     )
     if said.diverged:
         return replace(said, ordered=(0.0,) * len(score.of(claim.a)))
@@ -221,7 +232,7 @@ def _of_speedup(
     is_enough = len(differences) >= MIN_PAIRS
     why_not = why_not_tested(about, claim, measured) if is_enough else ""
     if found.reach is not Reach.BETWEEN:
-        return replace(said, why_not_tested=why_not or what_is_needed(said, claim.a, claim.b))
+        return replace(said, why_not_tested=why_not or what_is_needed(said, *_names(about, claim)))
     timed = timed_steps(measured, claim.task) if claim.counted_by == STEP_TIME else None
     resolution = timed.resolution if timed else 0.0
     return replace(
@@ -292,10 +303,11 @@ def _candidates(claim: ClaimSpec, measured: Sequence[Series]) -> list[Series]:
     return there if there or claim.at else [s for s in named if not s.is_score]
 
 
-def _diverged(claim: ClaimSpec, series: Series, expected: int) -> tuple[Divergence, ...]:
+def _diverged(about: About, claim: ClaimSpec, series: Series) -> tuple[Divergence, ...]:
+    expected, names = num_expected(series, about), shown_names(about)
     sides = tuple(
         Divergence(
-            variant=variant,
+            name=names.get(variant, variant),
             num=len(series.seeds_diverged(variant)),
             num_total=max(expected, len(series.of(variant))),
         )
@@ -317,8 +329,9 @@ def _apart(about: About, claim: ClaimSpec, candidates: Sequence[Series]) -> str:
     if not all(seen) or seen[0] & seen[1]:
         return ""
     of_a, of_b = (" and ".join(_place(about, name) for name in sorted(ids)) for ids in seen)
+    a, b = _names(about, claim)
     return (
-        f"{claim.a} was measured on {of_a} and {claim.b} on {of_b}; times of different devices, "
+        f"{a} was measured on {of_a} and {b} on {of_b}; times of different devices, "
         "thread counts or torch versions are never compared"
     )
 
@@ -341,8 +354,9 @@ def _why_invalid(about: About, claim: ClaimSpec, series: Series, ordered: Sequen
         cover = coverage(series.of(variant), expected)
         num_counted = len(series.usable(variant)) + len(series.seeds_diverged(variant))
         if num_counted < max(expected, cover.num_total):
-            return f"{variant} has {series.metric.replace('_', ' ')} for {cover}"
-    return "" if ordered else f"no seed has both {claim.a} and {claim.b}"
+            name = shown_name(about, variant)
+            return f"{name} has {series.metric.replace('_', ' ')} for {cover}"
+    return "" if ordered else f"no seed has both {' and '.join(_names(about, claim))}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -425,7 +439,7 @@ def details(found: Evidence, strong: Strength, *, is_open: bool) -> Iterator[str
     if is_open and found.is_whole:
         yield _to_settle(found, strong)
     if found.is_whole and found.num_pairs >= MIN_PAIRS:
-        said = _FIELLER.format(len(found.claim.curve), found.claim.b)
+        said = _FIELLER.format(len(found.claim.curve), found.names[1])
         yield said if found.speedup else _BASIS
     if found.beyond_floors and not found.why_not_tested:
         yield found.beyond_floors
@@ -490,7 +504,7 @@ def _improvement(found: Evidence, made: Improvement) -> str:
     equal = f", equal in {made.num_equal}" if made.num_equal else ""
     where = "At the same budget, or the nearest one of the curve, " if found.speedup else ""
     text = (
-        f"{where}{found.claim.a} was better in {made.num_better} of "
+        f"{where}{found.names[0]} was better in {made.num_better} of "
         f"{found.count(chance.n)}{equal}: probability of improvement {chance.point:.2f} "
         f"(95 % interval {chance.low:.2f} to {chance.high:.2f})."
     )

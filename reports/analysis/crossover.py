@@ -63,6 +63,8 @@ class Crossover:
             interval.
         compared: The first and the last place at which both were measured, or None.
         num_changes: How often the faster one changes.
+        unsure: The places at which a variant that is faster at every length is not significantly
+            so.
     """
 
     kind: CrossoverKind
@@ -70,6 +72,7 @@ class Crossover:
     place: Estimate | None = None
     compared: tuple[int, int] | None = None
     num_changes: int = 0
+    unsure: tuple[int, ...] = ()
 
 
 def crossover(growth: Growth, variant: str, baseline: str) -> Crossover:
@@ -137,15 +140,16 @@ def _unchanged(means: LogMeans, resolutions: Array, *, is_ahead: bool) -> Crosso
     """Return the result for a pair of which one is ahead at every length."""
     error = means.quantile * means.spread / np.sqrt(means.counts) if means.freedom else 0.0
     is_sure = np.abs(means.means) > np.maximum(error, resolutions)
-    unsure = [f"{p:,}" for p, sure in zip(means.places, is_sure, strict=True) if not sure]
+    unsure = tuple(place for place, sure in zip(means.places, is_sure, strict=True) if not sure)
     if not is_sure.any():
         return Crossover(CrossoverKind.UNDECIDED, _alike(means))
     if is_ahead:
-        doubt = f", but not significantly at {', '.join(unsure)}" if unsure else ""
+        where = ", ".join(f"{place:,}" for place in unsure)
+        doubt = f", but not significantly at {where}" if unsure else ""
         text = f"below {means.places[0]:,} (faster at every length{doubt})"
-        return Crossover(CrossoverKind.ALWAYS, text)
+        return Crossover(CrossoverKind.ALWAYS, text, unsure=unsure)
     last = f"{means.places[-1]:,}"
-    if last in unsure:
+    if means.places[-1] in unsure:
         text = f"not seen below {last}, where the difference is not significant"
         return Crossover(CrossoverKind.UNDECIDED, text)
     return Crossover(CrossoverKind.NEVER, f"not below {last}")

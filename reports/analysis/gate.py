@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from bakeoff.reports.document import capitalized, listed
 from bakeoff.reports.results.series import QUALITY, Series, beside_scores, floors_of
-from bakeoff.reports.results.spoken_names import baseline_in_words
+from bakeoff.reports.results.spoken_names import baseline_in_words, shown_name
 from bakeoff.reports.stats.intervals import Estimate, as_interval, for_scores, mean_interval
 from bakeoff.suite.schema import About, ClaimSpec, rests_on
 
@@ -45,7 +45,7 @@ def why_not_tested(about: About, claim: ClaimSpec, measured: Sequence[Series]) -
     better = max((claim.a, claim.b), key=lambda side: _rank(score, _scored(score, side).point))
     for variant in (about.baseline, better):
         if score.of(variant) and not _beats(score, variant, floor[1]):
-            name = "the baseline" if variant == about.baseline else variant
+            name = "the baseline" if variant == about.baseline else shown_name(about, variant)
             return f"{name} has not learnt {score.task}: {_in_words(score, variant, *floor)}{_WAYS}"
     return ""
 

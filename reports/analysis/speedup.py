@@ -44,6 +44,7 @@ from bakeoff.reports.analysis.cost import (
 from bakeoff.reports.analysis.time_comparison import log_ratios
 from bakeoff.reports.results.axis_values import all_values_of
 from bakeoff.reports.results.series import Series
+from bakeoff.reports.results.spoken_names import shown_name
 from bakeoff.reports.stats.intervals import CONFIDENCE, Estimate, as_ratio, mean_interval, rounded
 from bakeoff.reports.stats.log_means import Array
 from bakeoff.suite.schema import About, Better
@@ -286,7 +287,7 @@ def speedup_of(
     budgets = _budgets(about, measured, score.task, pair, counted_by)
     spent = budgets.of_training.get(variant)
     if not spent:
-        raise NoCurve(f"the {COUNTED[counted_by]} of {variant} are not known")
+        raise NoCurve(f"the {COUNTED[counted_by]} of {shown_name(about, variant)} are not known")
     return effective_speedup(
         {
             budget: scores

@@ -361,7 +361,7 @@ def _difference(found: Evidence, advantage: Estimate) -> str:
 def _comparison(found: Evidence, advantage: Estimate) -> str:
     """Return the size of the advantage as text, with its sign if the interval includes zero."""
     assert advantage.point is not None, "a claim with no pair is invalid"
-    notation, a, b = found.notation(advantage), found.claim.a, found.claim.b
+    notation, (a, b) = found.notation(advantage), found.names
     if not advantage.excludes_zero:
         size = notation.with_unit(notation.write_signed(advantage.point))
         basis = _basis(found, advantage, notation.write_signed)
@@ -376,12 +376,13 @@ def _comparison_of_times(found: Evidence, advantage: Estimate) -> str:
     assert advantage.point is not None, "a claim with no pair is invalid"
     word = "slower" if advantage.point < 0 else "faster"
     verb = "is" if advantage.excludes_zero and not found.is_unresolved else "came out"
-    text = f"{found.claim.a} {verb} {word} than {found.claim.b}, {as_times(advantage.point)}"
+    a, b = found.names
+    text = f"{a} {verb} {word} than {b}, {as_times(advantage.point)}"
     return f"{text} times as fast {_basis(found, advantage, as_times)}"
 
 
 def _comparison_of_budgets(found: Evidence, advantage: Estimate, speedup: Speedup) -> str:
-    needs = what_is_needed(found, found.claim.a, found.claim.b)
+    needs = what_is_needed(found, *found.names)
     by_means = "" if advantage.excludes_zero and not found.is_unresolved else "by the means, "
     _, interval = speedup_in_words(speedup)
     count = found.count(advantage.n, "paired")

@@ -116,7 +116,7 @@ def _csv_heads(column: Column) -> list[str]:
 
 def _texts(table: ReportTable, row: Row) -> list[str]:
     said = row.note or ("baseline" if row.is_baseline else "")
-    name = f"{row.name} ({said})" if said else row.name
+    name = f"{row.title} ({said})" if said else row.title
     last = [row.coverage] if table.has_coverage else []
     return [name, *map(_entry_text, row.entries), *last]
 

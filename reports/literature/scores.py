@@ -15,6 +15,7 @@ from functools import cache
 from bakeoff.reports.document import Column, Entry, Exhibit, ReportTable, column_rows, readable
 from bakeoff.reports.literature.csv import COUNTERPARTS, PublishedError, rows_of
 from bakeoff.reports.results.series import Series
+from bakeoff.reports.results.spoken_names import shown_name
 from bakeoff.reports.stats.intervals import (
     Estimate,
     Notation,
@@ -101,6 +102,11 @@ class Counterpart:
     def name(self) -> str:
         """The name of the row."""
         return f"{self.variant} against {self.against}: {readable(self.published_metric)}"
+
+    def shown(self, about: About) -> str:
+        """Return the name of the row for readers."""
+        a, b = (shown_name(about, variant) for variant in (self.variant, self.against))
+        return f"{a} against {b}: {readable(self.published_metric)}"
 
 
 def published_exhibit(about: About, measured: Sequence[Series]) -> Exhibit | None:
@@ -200,7 +206,8 @@ def _text(mine: Mapping[str, str], theirs: Mapping[str, str] | None) -> str:
 
 def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]) -> ReportTable:
     ours = [_ours(about, measured, one) for one in kept]
-    names = _names(kept)
+    names = _names(kept, [one.name for one in kept])
+    shown = dict(zip(names, _names(kept, [one.shown(about) for one in kept]), strict=True))
     titled = {
         "published": [Entry(text=one.printed) for one in kept],
         "their effect": [Entry(text=_theirs(one)) for one in kept],
@@ -226,15 +233,15 @@ def _table(about: About, measured: Sequence[Series], kept: Sequence[Counterpart]
         task=kept[0].task,
         row_title="comparison",
         columns=columns,
-        rows=column_rows(columns, names, sources),
+        rows=column_rows(columns, names, sources, shown=shown),
     )
 
 
-def _names(kept: Sequence[Counterpart]) -> list[str]:
+def _names(kept: Sequence[Counterpart], names: Sequence[str]) -> list[str]:
     """Return the names of the rows, with the task if there are several."""
     if len({one.task for one in kept}) == 1:
-        return [one.name for one in kept]
-    return [f"{one.task.replace('_', ' ')}: {one.name}" for one in kept]
+        return [*names]
+    return [f"{one.task.replace('_', ' ')}: {name}" for one, name in zip(kept, names, strict=True)]
 
 
 def _theirs(one: Counterpart) -> str:

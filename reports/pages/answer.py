@@ -11,13 +11,13 @@ from bakeoff.reports.document import Drawing, capitalized
 from bakeoff.reports.pages.findings_in_words import (
     Lead,
     along_the_axis,
-    best_in_words,
     lead_in_words,
     other_findings,
     sides_in_words,
 )
 from bakeoff.reports.pages.opening import Opening, opening
 from bakeoff.reports.pages.pictures import opening_picture
+from bakeoff.reports.pages.ranking import best_in_words
 from bakeoff.reports.pages.summary import SMOKE, why_no_verdict
 from bakeoff.reports.results.length_sweep import Growth
 from bakeoff.reports.results.series import Series

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from bakeoff.reports.results.axis_values import belongs
 from bakeoff.reports.results.reading import Reading
 from bakeoff.reports.results.series import Series, floors_of, never_searched, num_expected
+from bakeoff.reports.results.spoken_names import shown_names
 from bakeoff.suite.schema import FLOORS, About, Status
 
 MAX_FAILURES = 200  # shown on a page
@@ -47,7 +48,8 @@ class FailureGroup:
     def who(self) -> str:
         """The names of the variants, or of the first if there are many."""
         rest = len(self.variants) - _MAX_NAMES
-        names = ", ".join(self.variants[:_MAX_NAMES])
+        shown = self.variants[:_MAX_NAMES]
+        names = ("; " if any("," in name for name in shown) else ", ").join(shown)
         return f"{names} and {rest:,} more" if rest > 0 else names
 
 
@@ -55,14 +57,14 @@ def failure_groups(about: About, measured: Sequence[Series]) -> tuple[FailureGro
     """Return every group of a sweep, in the order of its tasks and probes."""
     variants_of: dict[FailureGroup, list[str]] = {}
     seeds_of: dict[FailureGroup, set[int]] = {}
-    unsearched = never_searched(measured)
+    unsearched, names = never_searched(measured), shown_names(about)
     for series in measured:
         for variant, group in _of_series(about, series):
             if (series.task, group.probe, variant) in unsearched:
                 continue
             key = replace(group, seeds=()) if group.reason == NOISE else group
             seeds_of.setdefault(key, set()).update(group.seeds)
-            variants_of.setdefault(key, []).append(variant)
+            variants_of.setdefault(key, []).append(names.get(variant, variant))
     found = (
         replace(
             group, variants=tuple(dict.fromkeys(variants)), seeds=tuple(sorted(seeds_of[group]))

@@ -14,26 +14,25 @@ from dataclasses import dataclass
 
 from bakeoff.reports.analysis.claim_data import Evidence, what_is_needed
 from bakeoff.reports.analysis.cost import STATE, variant_costs
-from bakeoff.reports.analysis.crossover import Crossover, CrossoverKind, crossover
 from bakeoff.reports.analysis.gate import beats_floor, best_floor
 from bakeoff.reports.analysis.speedup import BUDGET, speedup_in_words
 from bakeoff.reports.analysis.verdict import Verdict
 from bakeoff.reports.document import capitalized, listed, readable
+from bakeoff.reports.pages.crossings import crossing_in_words, crossings_in_words
 from bakeoff.reports.pages.gaps import (
     ALIKE,
     Gap,
     best_of,
     diverged_in_words,
-    ends_of,
     gap,
     metric_in_words,
     notation_of,
     written_means,
 )
 from bakeoff.reports.pages.opening import BY, MULTIPLE, TASK, Opening
+from bakeoff.reports.pages.ranking import MOST_LINES, MOST_NAMED, place_of, ranking, some_of
 from bakeoff.reports.plots.tradeoff import pareto_front
 from bakeoff.reports.results.axis_values import all_values_of, as_text, belongs, number
-from bakeoff.reports.results.length_sweep import Growth
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.results.spoken_names import (
     amount_in_words,
@@ -47,15 +46,11 @@ from bakeoff.reports.sections.axis_series import AxisSeries, place_name, readabl
 from bakeoff.reports.stats.intervals import (
     Notation,
     as_quantity,
-    for_estimates,
-    for_quantities,
     mean_interval,
 )
 from bakeoff.reports.tables.comparison import primary
 from bakeoff.suite.schema import MIXER_ALONE, About
 
-_MOST_NAMED = 8  # variants or places in one list
-_MOST_LINES = 8
 _FEW = 4
 _MOST_PLACES = 3
 _OF_AMOUNT = frozenset({"num_training_examples", "steps"})  # more of them is expected to help
@@ -198,7 +193,7 @@ def _lead_of_times(case: _FindingsCase) -> Lead:
     """Return what each mixer takes at the claim's length, and from which length it is faster."""
     if case.series.task != MIXER_ALONE:
         return Lead()
-    ranked = _ranking(case.about, case.series)
+    ranked = ranking(case.about, case.series)
     return Lead(sentences=(ranked, *_crossings(case)), has_means=True)
 
 
@@ -221,7 +216,7 @@ def _lead_of_numbers(case: _FindingsCase) -> Lead:
         return Lead()
     place = next((p for p, there in at.items() if _holds(there, case.sides)), along.places[-1])
     named = {variant: name for name, (_, variant) in at[place].items()}
-    ranked = _ranking(case.about, case.series, named, where=_at(along, place))
+    ranked = ranking(case.about, case.series, named, where=_at(along, place))
     return Lead(sentences=(ranked, *_lines(case)), has_means=True)
 
 
@@ -235,7 +230,7 @@ def _lead_of_places(case: _FindingsCase) -> Lead:
     if along is None or not at or along.is_of_groups or along.is_aimed_at:
         return Lead()
     if along.has_kinds and len(at) > 2:
-        return Lead(sentences=(_ranking(case.about, series), *_parts(case)), has_means=True)
+        return Lead(sentences=(ranking(case.about, series), *_parts(case)), has_means=True)
     if along.has_kinds or not _ASKS_WHICH.search(case.about.question):
         return Lead()
     first = next(iter(next(iter(at.values())).values()))[0]
@@ -246,7 +241,7 @@ def _lead_of_places(case: _FindingsCase) -> Lead:
         if (one.task, one.metric, one.at) == (series.task, before, series.at)
     ]
     every = [series, *others] if before != series.metric else [first, series]
-    return Lead(sentences=tuple(_ranking(case.about, one) for one in every), has_means=True)
+    return Lead(sentences=tuple(ranking(case.about, one) for one in every), has_means=True)
 
 
 def _lead_of_kinds(case: _FindingsCase) -> Lead:
@@ -260,7 +255,7 @@ def _lead_of_kinds(case: _FindingsCase) -> Lead:
     for place, there in at.items():
         named = {variant: name for name, (_, variant) in there.items()}
         where = f"at {along.title_of(place)}"
-        ranked.append(_ranking(case.about, case.series, named, where=where))
+        ranked.append(ranking(case.about, case.series, named, where=where))
     return Lead(sentences=tuple(ranked), has_means=True)
 
 
@@ -273,7 +268,7 @@ def _lead_of_tasks(case: _FindingsCase) -> Lead:
         said = (*_against_baseline(case, scores[0], ()),)
         return Lead(sentences=(*said, *_crossings(case)), has_gap=_states(case, said))
     ranked = [case.series] if len(scores) > 2 else scores
-    said = (*(_ranking(about, one) for one in ranked), *(_tasks(case) if len(scores) > 2 else ()))
+    said = (*(ranking(about, one) for one in ranked), *(_tasks(case) if len(scores) > 2 else ()))
     return Lead(sentences=(*said, *_crossings(case)), has_means=True)
 
 
@@ -294,7 +289,7 @@ def _lead_of_changes(case: _FindingsCase) -> Lead:
         return Lead(sentences=said, has_gap=_states(case, said))
     if _ASKS_WHETHER.match(about.question) and not _ASKS_WHICH.search(about.question):
         return Lead()
-    return Lead(sentences=(_ranking(about, series),), has_means=True)
+    return Lead(sentences=(ranking(about, series),), has_means=True)
 
 
 def _states(case: _FindingsCase, said: Sequence[str]) -> bool:
@@ -318,70 +313,6 @@ _LEADS = (
     _lead_of_tasks,
     _lead_of_changes,
 )
-
-
-def _ranking(
-    about: About,
-    series: Series,
-    names: Mapping[str, str] | None = None,
-    *,
-    where: str = "",
-) -> str:
-    """Return the means of all variants, the best first, and which the first does not differ from.
-
-    Args:
-        about: The sweep.
-        series: The metric.
-        names: Variant -> its name; by default all variants of the task, as `spoken_name` says.
-        where: The place, as ``at width 64``; by default that of the series.
-    """
-    named = names or {
-        v: spoken_name(about, v) for v in about.variants if belongs(about, v, series.task)
-    }
-    means = {v: text for v in named for text in written_means(series, [v]).values()}
-    points = {v: series.mean(v).point or 0.0 for v in means}
-    lost = {v: text for v in means if (text := diverged_in_words(series, v))}
-    ranked = [v for v in points if v not in lost]
-    ordered = sorted(ranked, key=lambda v: points[v], reverse=series.better == "higher")
-    listing = [f"{means[v]} ({named[v]})" for v in ordered[:_MOST_LINES]]
-    more = len(ordered) - len(listing)
-    listing += [f"{means[v]} ({named[v]}; {text}, so it is not ranked)" for v, text in lost.items()]
-    told = _first_of(series, ordered, named)
-    if not where and series.task != MIXER_ALONE and len(about.tasks) > 1:
-        where = f"on {readable(series.task)}"
-    if not where and series.at:
-        name, _, place = series.at.partition("=")
-        where = f"at {readable(name)} {_place_of(place)}"
-    metric = capitalized(metric_in_words(series))
-    rest = f" and {more} more" if more > 0 else ""
-    return f"{metric}{where and f' {where}'} is {', '.join(listing)}{rest}{told}."
-
-
-def _first_of(series: Series, ordered: Sequence[str], named: Mapping[str, str]) -> str:
-    """Return a clause on which variants the first of a ranking does not differ from."""
-    found = best_of(series, ordered)
-    if found is None or len(ordered) < 2:
-        return ""
-    best, alike = found
-    untested = [v for v in alike if not gap(series, best, v).is_tested]
-    others = [v for v in alike if v not in untested]
-    told = []
-    if not alike:
-        told.append("is better than every other")
-    elif others:
-        is_all = len(others) == len(ordered) - 1
-        names = "any other" if is_all else _some([named[v] for v in others])
-        told.append(f"does not differ significantly from {names}")
-    if untested:
-        told.append("has too few seeds for a test" if not others else "others have too few seeds")
-    if untested and not others and len(untested) < len(ordered) - 1:
-        told = [f"is not tested against {_some([named[v] for v in untested])}"]
-    return f"; the first {', '.join(told)}"
-
-
-def _place_of(text: str) -> str:
-    place = number(text)
-    return text if place is None else readable_place(place)
 
 
 def _elsewhere(case: _FindingsCase) -> Iterator[str]:
@@ -448,19 +379,11 @@ def _best_on(
 
 def _savings(case: _FindingsCase) -> Iterator[str]:
     """Yield from which length a side of the claim is faster than the baseline."""
-    about, growth = case.about, case.top.growth
-    if growth is None:
-        return
-    what = _PASSES.get(growth.metric, readable(growth.metric))
-    for side in case.sides:
-        if side != about.baseline and side in growth.variants:
-            name = spoken_name(about, side)
-            for said in _from_which_length(about, growth, (side,)):
-                when = said.removeprefix(f"{name} ")
-                if when in ("never", said):  # `said` is undecided
-                    yield f"in {what}, {said if when == said else f'{name} is never faster'}"
-                else:
-                    yield f"in {what}, {name} is faster {when}"
+    growth = case.top.growth
+    if growth is not None:
+        for side in case.sides:
+            if side != case.about.baseline and side in growth.variants:
+                yield crossing_in_words(case.about, growth, side)
 
 
 def _line_of(at: Mapping[float, Mapping[str, tuple[Series, str]]], side: str) -> str | None:
@@ -559,7 +482,7 @@ def _lines(case: _FindingsCase) -> Iterator[str]:
     elif lines:
         has_names = any(map(along.title_of, along.places))
         what = "" if has_names else f" {_number_of(along.axis)}"
-        some = [*lines.items()][:_MOST_LINES]
+        some = [*lines.items()][:MOST_LINES]
         best = [_best_place(along, name, points, what) for name, points in some]
         yield f"By {readable(along.metric)}, {'; '.join(best)}."
 
@@ -703,34 +626,26 @@ def _against_baseline(
             if one.is_tested and not one.is_seen
         ]
     parts = [
-        f"better: {_some(better)}" if better else "",
-        f"worse: {_some(worse)}" if worse else "",
-        f"{ALIKE}: {_some(alike)}" if alike else "",
-        f"not tested: {_some(untested)}" if untested else "",
+        f"better: {some_of(better)}" if better else "",
+        f"worse: {some_of(worse)}" if worse else "",
+        f"{ALIKE}: {some_of(alike)}" if alike else "",
+        f"not tested: {some_of(untested)}" if untested else "",
     ]
     name, _, place = series.at.partition("=")
     along = case.top.along
     is_drawn = along is not None and along.axis == name and number(place) is not None
-    there = _at(along, float(place)) if along and is_drawn else f"at {name} {_place_of(place)}"
+    there = _at(along, float(place)) if along and is_drawn else f"at {name} {place_of(place)}"
     at = f" {there}" if series.at else ""
     mean = written_means(series, [about.baseline])[about.baseline]
     metric = metric_in_words(series)
     if len(alike) == len(others) and not stated:
         yield (
             f"No change of {baseline_in_words(about)} makes a significant difference to its "
-            f"{metric} of {mean}{at}: {_some(alike)}."
+            f"{metric} of {mean}{at}: {some_of(alike)}."
         )
         return
     told = "; ".join(filter(None, parts))
     yield f"{capitalized(metric)}{at} is {mean} with {baseline_in_words(about)}; {told}."
-
-
-def _some(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
-    more = len(names) - _MOST_NAMED
-    shown = [*names[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])]
-    has_commas = any("," in name for name in shown)
-    return "; ".join(shown) if has_commas else listed(shown)
 
 
 def _parts(case: _FindingsCase) -> Iterator[str]:
@@ -802,73 +717,9 @@ def _over_tasks(about: About, scores: Sequence[Series]) -> str:
 
 def _crossings(case: _FindingsCase) -> Iterator[str]:
     """Yield from which length each mixer is faster than the baseline."""
-    growth = case.top.growth
-    parts = [*_from_which_length(case.about, growth)] if growth else []
-    if growth and parts:
-        what = _PASSES.get(growth.metric, readable(growth.metric))
-        first, last = _range_of(case.about, growth)
-        yield (
-            f"Faster than {baseline_in_words(case.about)} in {what}, measured from {first:,} to "
-            f"{last:,} tokens: {'; '.join(parts)}."
-        )
-
-
-def _range_of(about: About, growth: Growth) -> tuple[int, int]:
-    """Return the first and the last place at which some variant is compared with the baseline."""
-    others = [variant for variant in growth.variants if variant != about.baseline]
-    known = [one for v in others if (one := crossover(growth, v, about.baseline).compared)]
-    return min(one[0] for one in known), max(one[1] for one in known)
-
-
-_PASSES = {
-    "forward_seconds": "the forward pass",
-    "forward_backward_seconds": "forward and backward",
-}
-
-
-def _from_which_length(
-    about: About, growth: Growth, variants: Sequence[str] | None = None
-) -> Iterator[str]:
-    """Yield which variants are faster than the baseline from some length, always, or never."""
-    known = variants or growth.variants
-    others = [variant for variant in known if variant != about.baseline]
-    found = {variant: crossover(growth, variant, about.baseline) for variant in others}
-    names = {variant: spoken_name(about, variant) for variant in others}
-
-    def named(*kinds: CrossoverKind) -> dict[tuple[int, int] | None, str]:
-        """Return the names of variants by the places at which they were compared."""
-        grouped: dict[tuple[int, int] | None, list[str]] = {}
-        for variant, one in found.items():
-            if one.kind in kinds:
-                grouped.setdefault(one.compared, []).append(names[variant])
-        return {compared: listed(some) for compared, some in grouped.items()}
-
-    whole = _range_of(about, growth) if any(one.compared for one in found.values()) else None
-
-    def until(compared: tuple[int, int] | None) -> str:
-        if compared == whole or compared is None:
-            return ""
-        return f" from {compared[0]:,} to {compared[1]:,}, the last that both have"
-
-    crossed = [(v, one) for v, one in found.items() if one.place is not None]
-    for variant, one in sorted(crossed, key=lambda each: _first_place(each[1])):
-        place = one.text.removeprefix("faster only below ")
-        number, _, interval = place.partition(" [")
-        ends = f" ({interval.partition(']')[0].replace(', ', ' to ')})" if interval else ""
-        is_from = one.kind is CrossoverKind.FASTER_FROM
-        word = "from" if is_from else "only below" if one.num_changes == 1 else "below"
-        several = f", the last of {one.num_changes} changes" if one.num_changes > 1 else ""
-        yield f"{names[variant]} {word} {number} tokens{' on' if is_from else ''}{ends}{several}"
-    for compared, always in named(CrossoverKind.ALWAYS).items():
-        yield f"{always} at every length{until(compared)}"
-    for compared, never in named(CrossoverKind.NEVER).items():
-        yield f"{never} never{until(compared)}"
-    if unsure := named(CrossoverKind.UNDECIDED, CrossoverKind.NOISY):
-        yield f"undecided for {listed([*unsure.values()])}"
-
-
-def _first_place(found: Crossover) -> float:
-    return 0.0 if found.place is None else found.place.point or 0.0
+    said = crossings_in_words(case.about, case.top.growth) if case.top.growth else ""
+    if said:
+        yield said
 
 
 def _floors(case: _FindingsCase) -> Iterator[str]:
@@ -884,8 +735,8 @@ def _floors(case: _FindingsCase) -> Iterator[str]:
         if len(below) == len(met):
             none.append(f"{readable(score.task)} ({said})")
             continue
-        few = len(below) <= _MOST_NAMED
-        names = _some(below) if few else f"{len(below)} of {len(met)} variants"
+        few = len(below) <= MOST_NAMED
+        names = some_of(below) if few else f"{len(below)} of {len(met)} variants"
         yield (
             f"On {readable(score.task)}, a predictor without an architecture ({said}) is not shown "
             f"to be worse than {names}."
@@ -914,7 +765,7 @@ def _sizes(case: _FindingsCase) -> Iterator[str]:
     best, alike = found
     written = {v: written_means(series, [v])[v] for v in places}
     ordered = sorted(places, key=lambda v: (places[v][0], places[v][1]))
-    shown = ordered if len(ordered) <= _MOST_LINES else pareto_front(places, series)
+    shown = ordered if len(ordered) <= MOST_LINES else pareto_front(places, series)
     named = {v: f"{spoken_name(about, v)}, {as_quantity('B', places[v][0])}" for v in places}
     parts = [f"{written[v]} ({named[v]})" for v in shown]
     metric = metric_in_words(series)
@@ -959,70 +810,3 @@ _RULES = (
     _floors,
     _memory,
 )
-
-
-def best_in_words(about: About, series: Series | None) -> str:
-    """Return a sentence on the best variant; empty if there is no score, or models are untrained.
-
-    A variant is called the best only if it beats every other one by the interval of their paired
-    differences, and no floor beats it.
-    """
-    if series is None or series.better == "none" or about.scale == "smoke":
-        return ""
-    met = [v for v in about.variants if belongs(about, v, series.task)]
-    found = best_of(series, met)
-    if found is None:
-        return ""
-    lost = [spoken_name(about, v) for v in met if series.seeds_diverged(v)]
-    best, alike = found
-    task = "mixers alone" if series.task == MIXER_ALONE else readable(series.task)
-    places = {reading.at for some in series.readings.values() for reading in some} - {""}
-    at = f" at {places.pop().replace('=', ' ')}" if len(places) == 1 else ""
-    metric, means = (
-        readable(series.metric),
-        _with_intervals(series, [*dict.fromkeys((best, about.baseline))]),
-    )
-    name = spoken_name(about, best)
-    floor = best_floor(about, series)
-    if floor is not None and not beats_floor(about, series, best):
-        return (
-            f"On {task}{at}, no variant beats the floor {floor[0]} ({floor[1]:.4g}); the best "
-            f"{metric} is {means[best]} ({name}), so nothing is said about which is better."
-        )
-    rival = (
-        f", {means[about.baseline]} for the baseline"
-        if best != about.baseline and about.baseline in means
-        else ""
-    )
-    if len(met) < 2:
-        return f"On {task}{at}, {name} has a {metric} of {means[best]}."
-    if not alike and not lost:
-        return f"On {task}{at}, {name} has the best {metric}: {means[best]}{rival}."
-    if series.mean(best).n == 1:
-        return (
-            f"On {task}{at}, {name} has the best {metric}, {means[best]}{rival}, with one seed: no "
-            "difference can be tested."
-        )
-    others = (
-        "any other" if len(alike) == len(met) - 1 else _some([spoken_name(about, v) for v in alike])
-    )
-    told = [f"does not differ significantly from {others}"] if alike else []
-    told += [f"is not compared with {_some(lost)}, of which seeds diverged"] if lost else []
-    return (
-        f"On {task}{at}, no variant is significantly better than all others: {name} has the best "
-        f"mean {metric}, {means[best]}{rival}, but {' and '.join(told)}."
-    )
-
-
-def _with_intervals(series: Series, variants: Sequence[str]) -> dict[str, str]:
-    every = {v: series.mean(v) for v in variants}
-    written = for_estimates(series.unit, every.values())
-    if series.is_bound_to_environment:
-        written = for_quantities(series.unit, [one.point for one in every.values() if one.point])
-    found = {}
-    for variant, one in every.items():
-        if one.point is not None:
-            text = written.with_unit(written.write(one.point))
-            ends = " to ".join(map(written.write, ends_of(one)))
-            found[variant] = f"{text} ({ends})" if ends else text
-    return found

@@ -14,6 +14,7 @@ import pandas as pd
 from bakeoff.reports.analysis.theory_gap import table_one
 from bakeoff.reports.document import Exhibit, ReportTable, Section, View, capitalized
 from bakeoff.reports.literature.speed import published_table
+from bakeoff.reports.pages.crossings import crossings_in_words
 from bakeoff.reports.plots.length_sweep import crossover_figure, growth_figure
 from bakeoff.reports.results.length_sweep import Axis, Growth, find, growths
 from bakeoff.reports.results.spoken_names import baseline_in_words
@@ -23,7 +24,6 @@ from bakeoff.reports.tables.largest import failures_in_words, largest_table
 from bakeoff.reports.tables.length_sweep import (
     costs_table,
     crossover_table,
-    crossovers_in_words,
     extremes_in_words,
     peaks_in_words,
     ratios_table,
@@ -199,7 +199,8 @@ def _crossover(case: _Case) -> Iterator[Exhibit]:
     if table:
         drawn = {kind: crossover_figure(case.about, growth, kind) for kind, growth in timed.items()}
         views = tuple(View(title=kind, drawings=(one,)) for kind, one in drawn.items() if one)
-        said = _said(crossovers_in_words(case.about, timed), _CROSSOVER)
+        answers = (crossings_in_words(case.about, growth) for growth in timed.values())
+        said = _said(*answers, _CROSSOVER)
         yield Exhibit(title=table.title, sentences=said, tables=(table,), views=views)
 
 

@@ -20,7 +20,7 @@ from bakeoff.reports.results.length_sweep import Growth, find
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.results.spoken_names import (
     axis_in_words,
-    drawn_name,
+    shown_name,
     spoken_group,
     spoken_name,
     value_in_words,
@@ -156,17 +156,14 @@ def _along(case: _OpeningCase, name: str) -> Opening | None:
         if (one.task, one.metric) == (along.task, along.metric) and coordinate(one.at)[0] == name
     }
     whole = next((s for s in case.measured if s.is_whole_score and s.task == along.task), None)
-    lines, points = [], {}
+    points = {}
     for line in along.lines:
         (variant,) = line.variants
-        said = replace(line, name=spoken_name(about, variant))
-        lines.append(said)
-        points[said.name] = {
+        points[line.name] = {
             place: (one, variant)
             for place in line.points
             if (one := there.get(place) or whole) is not None
         }
-    along = replace(along, lines=tuple(lines))
     before = _before(case, along)
     drawing = axis_figure(along, along.lines)
     shown = tuple(filter(None, (drawing, before)))
@@ -181,13 +178,7 @@ def _before(case: _OpeningCase, along: AxisSeries) -> Drawing | None:
     wanted = before + along.metric.removeprefix(after)
     every = coordinate_series(case.about, case.measured, along.task)
     found = next((one for one in every if (one.metric, one.axis) == (wanted, along.axis)), None)
-    names = {line.variants: line.name for line in along.lines}
-    lines = (
-        [replace(line, name=names.get(line.variants, line.name)) for line in found.lines]
-        if found
-        else []
-    )
-    return axis_figure(replace(found, lines=tuple(lines)), lines) if found else None
+    return axis_figure(found, found.lines) if found else None
 
 
 def _numbers(case: _OpeningCase) -> Opening | None:
@@ -399,7 +390,7 @@ def _dots(case: _OpeningCase) -> Opening | None:
     others = [v for v in met if v not in first]
     chosen = {*first, *shown_variants(about, others, max(3, MOST_DRAWN - len(first)))}
     shown = [v for v in met if v in chosen]
-    names = {v: drawn_name(about, v) for v in shown}
+    names = {v: shown_name(about, v) for v in shown}
     if len(set(names.values())) < len(names):
         names = {}
     drawing = score_figure(about, series, shown, compared=case.sides, names=names)

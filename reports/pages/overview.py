@@ -12,7 +12,7 @@ from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict, with_q_value
 from bakeoff.reports.document import listed
 from bakeoff.reports.escape import slug
 from bakeoff.reports.pages.answer import answer_in_words
-from bakeoff.reports.pages.findings_in_words import best_in_words
+from bakeoff.reports.pages.ranking import best_in_words
 from bakeoff.reports.pages.summary import (
     coverage_in_words,
     published_in_words,

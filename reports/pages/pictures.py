@@ -25,7 +25,7 @@ from bakeoff.reports.plots.images import (
     mosaics_figure,
 )
 from bakeoff.reports.results.samples import Pictures, of_variants, pictures, texts
-from bakeoff.reports.results.spoken_names import drawn_name
+from bakeoff.reports.results.spoken_names import shown_name
 from bakeoff.reports.results.variant_labels import MAX_SHOWN
 from bakeoff.suite.schema import About, Sample, SampleKind
 
@@ -111,7 +111,7 @@ def _first(about: About, task: str, kind: SampleKind) -> Pictures | None:
 
 
 def _name(about: About, variant: str) -> str:
-    return one_line(drawn_name(about, variant))
+    return one_line(shown_name(about, variant))
 
 
 def _attention(about: About, task: str) -> Iterator[Drawing]:

@@ -11,7 +11,7 @@ from bakeoff.reports.analysis.verdict import Verdict
 from bakeoff.reports.document import Exhibit, Section, capitalized, listed
 from bakeoff.reports.escape import one_line
 from bakeoff.reports.results.reading import Coverage
-from bakeoff.reports.results.variant_labels import what_baseline_is
+from bakeoff.reports.results.spoken_names import what_baseline_is_in_words
 from bakeoff.suite.schema import MIXER_ALONE, About
 
 MOST_WORDS = 2_200  # in all unfolded sections; the rest of a page has some hundred more
@@ -153,7 +153,7 @@ def scale_in_words(scale: str) -> str:
 def _compared(about: About) -> str:
     tasks = [task.replace("_", " ") for task in about.tasks if task != MIXER_ALONE]
     tasks += ["mixers alone"] if MIXER_ALONE in about.tasks else []
-    baseline = what_baseline_is(about) or about.baseline
+    baseline = what_baseline_is_in_words(about) or about.baseline
     return (
         f"{_count(len(about.variants), 'variant')} on {listed(tasks) or 'no task'}, with "
         f"{_count(about.num_seeds, 'seed')} each. The baseline is {baseline}.{_budget(about)}"
@@ -164,7 +164,7 @@ def _budget(about: About) -> str:
     """State which budget is equal, with a space in front; empty if it is the number of steps."""
     budgets = dict.fromkeys(map(about.budget_of, about.variants))
     if len(budgets) > 1:
-        return " Each variant has as much as the baseline of what its label names as equal."
+        return " Each variant has as much as the baseline of what its name says is equal."
     said = next((_BUDGETS[each] for each in budgets if each in _BUDGETS), "")
     near = "" if about.scale == SMOKE or "seconds" in budgets else ", within 1 %"
     return f" Each variant {said}{near}." if said else ""

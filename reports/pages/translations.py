@@ -14,7 +14,7 @@ from bakeoff.reports.pages.pictures import how_many
 from bakeoff.reports.plots.alignments import alignment_figure
 from bakeoff.reports.plots.heatmaps import Panel
 from bakeoff.reports.results.samples import Matrix, matrices, of_variants, texts
-from bakeoff.reports.results.variant_labels import shown_name, what_baseline_is
+from bakeoff.reports.results.spoken_names import shown_name, shown_names
 from bakeoff.reports.stats.intervals import Estimate
 from bakeoff.suite.schema import About, Sample
 
@@ -86,9 +86,7 @@ def _tables(
             task=task,
             row_title="written by",
             columns=columns,
-            rows=column_rows(
-                columns, texts, {about.baseline: what_baseline_is(about)}, about.baseline
-            ),
+            rows=column_rows(columns, texts, baseline=about.baseline, shown=shown_names(about)),
             is_stacked=True,
         )
 

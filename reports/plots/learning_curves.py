@@ -18,7 +18,7 @@ from bakeoff.reports.plots.line_chart import ChartLine, LineChart, LineStyle, Pl
 from bakeoff.reports.plots.style import MAX_LINES, axis_title, caption, line_look
 from bakeoff.reports.results.axis_values import belongs
 from bakeoff.reports.results.series import Series, is_share
-from bakeoff.reports.results.spoken_names import drawn_name
+from bakeoff.reports.results.spoken_names import shown_name
 from bakeoff.reports.stats.intervals import Estimate, mean_interval, share_interval
 from bakeoff.suite.schema import About, Better
 
@@ -156,7 +156,7 @@ def mean_curve(seeds: Sequence[SeedCurve], *, of_shares: bool = False) -> dict[f
 
 def _line(about: About, curves: Curves, variant: str) -> ChartLine:
     """Return the curves of all seeds, and their mean over the steps that every seed reached."""
-    index, name = about.variants.index(variant), drawn_name(about, variant)
+    index, name = about.variants.index(variant), shown_name(about, variant)
     look, is_baseline = line_look(index), variant == about.baseline
     seeds = curves.seeds[variant]
     mean = mean_curve(seeds, of_shares=is_share(curves.metric, curves.unit))

@@ -26,7 +26,7 @@ from bakeoff.reports.plots.line_chart import (
 from bakeoff.reports.plots.style import GREY, INK, MAX_LINES, caption, label, line_look, with_unit
 from bakeoff.reports.results.length_sweep import Growth
 from bakeoff.reports.results.reading import median_of
-from bakeoff.reports.results.spoken_names import baseline_in_words, drawn_name
+from bakeoff.reports.results.spoken_names import baseline_in_words, shown_name
 from bakeoff.reports.stats.intervals import Estimate, as_ratio
 from bakeoff.suite.schema import MIXER_ALONE, About
 
@@ -106,7 +106,7 @@ def crossover_figure(about: About, growth: Growth, what: str) -> Drawing | None:
             height=4.4,
             x=_places_axis(growth),
             y=PlotAxis(
-                title=label(f"times as long as {drawn_name(about, about.baseline)}", width=52),
+                title=label(f"times as long as {shown_name(about, about.baseline)}", width=52),
                 is_log=True,
                 limits=(min(values) / _RATIO_ROOM, max(values) * _RATIO_ROOM),
                 ticks=LogLocator(subs=(1.0,) if is_wide else (1.0, 2.0, 5.0)),
@@ -138,7 +138,7 @@ def _lines(about: About, growth: Growth, *, is_ratio: bool = False) -> list[Char
         is_baseline = variant == about.baseline
         if estimates and not (is_ratio and is_baseline):
             line = ChartLine(
-                name=drawn_name(about, variant),
+                name=shown_name(about, variant),
                 index=index,
                 is_baseline=is_baseline,
                 estimates=estimates,

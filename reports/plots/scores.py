@@ -20,7 +20,7 @@ from bakeoff.reports.plots.style import BLUE, GREY, INK, axis_title, drawing_sty
 from bakeoff.reports.results.axis_values import belongs
 from bakeoff.reports.results.reading import Coverage, coverage
 from bakeoff.reports.results.series import Series, floors_of, is_bound, num_expected
-from bakeoff.reports.results.spoken_names import drawn_name
+from bakeoff.reports.results.spoken_names import shown_name
 from bakeoff.reports.stats.intervals import as_interval, for_quantities, for_scores
 from bakeoff.suite.schema import MIXER_ALONE, About
 
@@ -104,7 +104,7 @@ def score_figure(
     where = "mixers alone" if series.task == MIXER_ALONE else readable(series.task)
     at = f", at {series.at.replace('=', ' ')}" if series.at else ""
     title = f"{capitalized(readable(series.metric))} on {where}{at}"
-    named = names or {variant: drawn_name(about, variant) for variant in variants}
+    named = names or {variant: shown_name(about, variant) for variant in variants}
     rows = [label(named[variant], width=_NAME_WIDTH) for variant in variants]
     rooms = [max(1.0, _LINE_ROOM * (1 + text.count("\n"))) for text in rows]
     places = [sum(rooms[:row]) + (rooms[row] - 1) / 2 for row in range(len(rooms))]
@@ -122,7 +122,7 @@ def score_figure(
         _draw_axes(axes, series, dict(zip(places, rows, strict=True)), sum(rooms))
         num_lines = draw_floors(axes, series, floors)
         figure.set_figheight(size[1] + max(0, num_lines - _LINES_WITHIN) * _LINE_POINTS / 72)
-        description = _describe(series, (*variants, *floors))
+        description = _describe(series, (*variants, *floors), named)
         svg = to_svg(figure, name=name, title=title, description=description)
     what = "processes" if series.is_bound_to_environment else "seeds"
     has_intervals = any(series.mean(variant).half_width is not None for variant in variants)
@@ -193,20 +193,20 @@ def _draw_axes(axes: Axes, series: Series, names: Mapping[float, str], height: f
     axes.set_xlabel(label(axis_title(series.metric, unit, series.better), width=72))
 
 
-def _describe(series: Series, variants: Sequence[str]) -> str:
+def _describe(series: Series, variants: Sequence[str], named: Mapping[str, str]) -> str:
     """Return the same numbers in words, for readers who cannot see the figure."""
     unit = "" if series.unit == "1" else f" {series.unit}"
     parts = []
     for variant in variants:
-        estimate = series.mean(variant)
+        estimate, name = series.mean(variant), named.get(variant, variant)
         if estimate.point is None:
-            parts.append(f"{variant}: no result")
+            parts.append(f"{name}: no result")
         elif estimate.half_width is None:
-            parts.append(f"{variant}: {estimate.point:.4g}{unit}")
+            parts.append(f"{name}: {estimate.point:.4g}{unit}")
         elif estimate.is_symmetric:
-            parts.append(f"{variant}: {estimate.point:.4g} ± {estimate.half_width:.2g}{unit}")
+            parts.append(f"{name}: {estimate.point:.4g} ± {estimate.half_width:.2g}{unit}")
         else:
-            parts.append(f"{variant}: {estimate.point:.4g} {as_interval(estimate, _four)}{unit}")
+            parts.append(f"{name}: {estimate.point:.4g} {as_interval(estimate, _four)}{unit}")
     return "; ".join(parts) + "."
 
 

@@ -29,7 +29,7 @@ from bakeoff.reports.plots.style import (
 )
 from bakeoff.reports.results.axis_values import belongs
 from bakeoff.reports.results.series import Series
-from bakeoff.reports.results.spoken_names import drawn_name, proper_name
+from bakeoff.reports.results.spoken_names import proper_name, shown_name
 from bakeoff.reports.stats.intervals import for_quantities
 from bakeoff.suite.schema import About
 
@@ -151,7 +151,7 @@ def _view(
 
 
 def _joined(about: About, front: Sequence[str]) -> str:
-    names = [drawn_name(about, variant) for variant in front[:MAX_LINES]]
+    names = [shown_name(about, variant) for variant in front[:MAX_LINES]]
     rest = len(front) - len(names)
     return f"{'; '.join(names)}{f'; and {rest} more' if rest else ''}"
 
@@ -162,7 +162,7 @@ def _scored(
     """Return every variant that has both a score and a cost, in the order of the ablation."""
     found = []
     sizes = Counter(families.values())
-    named = {v: drawn_name(about, v) for v in about.variants} | {
+    named = {v: shown_name(about, v) for v in about.variants} | {
         v: proper_name(family) for v, family in families.items() if sizes[family] > 1
     }
     places = {family: place for place, family in enumerate(dict.fromkeys(named.values()))}
@@ -172,7 +172,7 @@ def _scored(
             found.append(
                 _Scored(
                     variant=variant,
-                    name=drawn_name(about, variant),
+                    name=shown_name(about, variant),
                     family=named[variant],
                     index=places[named[variant]],
                     amount=amount,

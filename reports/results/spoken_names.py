@@ -7,13 +7,14 @@ the knobs that distinguish it from other variants of the same model.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from bakeoff.reports.document import readable
 from bakeoff.reports.results.axis_values import all_values_of, as_text, number, values_of
-from bakeoff.reports.results.variant_labels import shown_name, what_baseline_is
+from bakeoff.reports.results.variant_labels import what_baseline_is
 from bakeoff.suite.schema import About
-from bakeoff.suite.schema.old_labels import Value
+from bakeoff.suite.schema.old_labels import Value, values_in
 
 _WHOLE = frozenset({"mixer", "model", "architecture", "position", "encoder", "estimator"})
 _MODEL = re.compile(r"(?P<head>[^()]+?) \((?P<knobs>.*)\)")
@@ -96,8 +97,11 @@ def amount_in_words(name: str, amount: float) -> str:
 
 
 def spoken_name(about: About, variant: str) -> str:
-    """Return the values that the label of a variant names, in words, or what the baseline is."""
-    values = values_of(about, variant) if variant in about.variants else {}
+    """Return the values that the label of a variant names, in words, or what the baseline is.
+
+    The label may be that of a variant that the sweep does not have, as one of a paper.
+    """
+    values = values_of(about, variant) if variant in about.variants else values_in(variant)
     if variant == about.baseline and _PLAIN in about.words:
         return about.words[_PLAIN]
     if not values:
@@ -109,10 +113,34 @@ def spoken_name(about: About, variant: str) -> str:
     return ", ".join(value_in_words(about, name, value) for name, value in values.items())
 
 
-def drawn_name(about: About, variant: str) -> str:
-    """Return the name of a variant in a figure, as sentences say it; the baseline is described."""
-    said = spoken_name(about, variant)
-    return shown_name(about, variant) if said == f"the {about.baseline}" else said
+def shown_names(about: About) -> dict[str, str]:
+    """Return the name of each variant on a page, as sentences say it, distinct from all others.
+
+    A baseline without a name is described by its values.
+    """
+    said = {variant: spoken_name(about, variant) for variant in about.variants}
+    if said.get(about.baseline) == f"the {about.baseline}":
+        what = what_baseline_is_in_words(about)
+        said[about.baseline] = f"{about.baseline} ({what})" if what else about.baseline
+    times = Counter(said.values())
+    return {variant: name if times[name] == 1 else variant for variant, name in said.items()}
+
+
+def shown_name(about: About, variant: str) -> str:
+    """Return the name of a variant on a page; names of floors and others stay as they are."""
+    return shown_names(about).get(variant) or spoken_name(about, variant)
+
+
+def what_baseline_is_in_words(about: About) -> str:
+    """Return the baseline's name or, without one, its values: ``attention, depth 2, width 64``."""
+    name = spoken_name(about, about.baseline)
+    if name != f"the {about.baseline}":
+        return name
+    parts = [part.partition("=") for part in what_baseline_is(about).split(", ")]
+    return ", ".join(
+        value_in_words(about, axis, value) if equals else proper_name(axis)
+        for axis, equals, value in parts
+    )
 
 
 def baseline_in_words(about: About) -> str:

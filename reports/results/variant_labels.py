@@ -68,13 +68,6 @@ def what_baseline_is(about: About) -> str:
     )
 
 
-def shown_name(about: About, variant: str) -> str:
-    """Return the name of a variant in a figure or sentence; that of the baseline describes it."""
-    if variant != about.baseline:
-        return variant
-    return f"{variant} ({what_baseline_is(about) or 'baseline'})"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Group:
     """The variants that differ in one number only.

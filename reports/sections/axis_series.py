@@ -46,13 +46,8 @@ from bakeoff.reports.plots.style import GREY, MAX_LINES, axis_title, caption, la
 from bakeoff.reports.results.axis_values import belongs, number, value_of_baseline
 from bakeoff.reports.results.reading import coordinates
 from bakeoff.reports.results.series import Series, left_out_of_comparison, num_expected
-from bakeoff.reports.results.variant_labels import (
-    MAX_LETTERS,
-    LabelAxis,
-    label_axis,
-    shown_name,
-    what_baseline_is,
-)
+from bakeoff.reports.results.spoken_names import shown_names, spoken_group
+from bakeoff.reports.results.variant_labels import AS_BASELINE, LabelAxis, label_axis
 from bakeoff.reports.stats.intervals import Estimate, as_interval, for_estimates
 from bakeoff.reports.tables.comparison import ARROWS, PARTIAL
 from bakeoff.suite.schema import CONTROLS, LEARNING_RATE, MIXER_ALONE, NUM_SENTENCES, About, Better
@@ -267,19 +262,17 @@ def _of_variants(
     is_tested = first.is_score and name == LENGTH  # at other lengths than those of the training
     lengths = {v: float(setting(about, v, LENGTH)) for v in met} if is_tested else {}
     whole = next((s for s in measured if s.is_whole_score and _is_same(s, first)), None)
-    lines = []
+    lines, names = [], shown_names(about)
     for variant in met:
         at = {place: line_point(about, series, variant) for place, series in placed.items()}
         if whole is not None and lengths.get(variant):
             at[lengths[variant]] = line_point(about, whole, variant)
-        is_baseline = variant == about.baseline
         lines.append(
             AxisLine(
-                name=_name(about, variant),
+                name=names[variant],
                 variants=(variant,),
                 index=about.variants.index(variant),
-                is_baseline=is_baseline,
-                note=what_baseline_is(about) if is_baseline else "",
+                is_baseline=variant == about.baseline,
                 at=dict(sorted(at.items())),
             )
         )
@@ -287,24 +280,24 @@ def _of_variants(
     return _series(first, name, lines, trained_at=trained.pop() if len(trained) == 1 else None)
 
 
-def _name(about: About, variant: str) -> str:
-    """Return the label or, if that is too long for the baseline, the baseline's values."""
-    name = shown_name(about, variant)
-    what = what_baseline_is(about) if variant == about.baseline else ""
-    return what if what and len(name) > MAX_LETTERS else name
-
-
 def _is_same(a: Series, b: Series) -> bool:
     return (a.task, a.probe, a.metric, a.unit) == (b.task, b.probe, b.metric, b.unit)
 
 
 def _of_groups(about: About, series: Series, axis: LabelAxis) -> AxisSeries:
+    names = [
+        group.name
+        if group.name == AS_BASELINE
+        else spoken_group(about, group.variants.values(), axis.name)
+        for group in axis.groups
+    ]
+    is_distinct = len({*names}) == len(names)
     lines = [
         AxisLine(
-            name=group.name,
+            name=names[index] if is_distinct else group.name,
             variants=tuple(group.variants.values()),
             index=index,
-            note=group.note,
+            note="" if is_distinct and names[index] != group.name else group.note,
             is_baseline=about.baseline in group.variants.values(),
             at={place: line_point(about, series, v) for place, v in group.variants.items()},
         )
@@ -714,6 +707,7 @@ def _row(line: AxisLine, columns: Sequence[Column]) -> Row:
     holds = ["holds the baseline"] if line.is_baseline and is_group else []
     return Row(
         name=line.name if is_group else line.variants[0],
+        shown="" if is_group else line.name,
         note="; ".join(filter(None, [line.note, *holds])),
         is_baseline=line.is_baseline,
         entries=tuple(column.entries[line.name] for column in columns),

@@ -54,7 +54,7 @@ from bakeoff.reports.plots.line_chart import LineChart, PlotAxis, Stroke, draw
 from bakeoff.reports.plots.style import MAX_LINES, axis_title, caption, line_look, marker, with_unit
 from bakeoff.reports.results.axis_values import as_text, number, values_of
 from bakeoff.reports.results.series import Series, num_expected
-from bakeoff.reports.results.spoken_names import proper_name
+from bakeoff.reports.results.spoken_names import proper_name, shown_names
 from bakeoff.reports.stats.intervals import (
     CONFIDENCE,
     Estimate,
@@ -81,12 +81,14 @@ class LawVariant:
     Attributes:
         flops: The FLOPs of one training, or None if they are unknown.
         num_missing: The number of planned seeds without a loss.
+        shown: The name of the variant on a page.
     """
 
     variant: str
     point: ScalingPoint
     flops: float | None
     num_missing: int
+    shown: str
 
     @property
     def loss(self) -> Estimate:
@@ -257,6 +259,7 @@ def _variants(about: About, measured: Sequence[Series], score: Series) -> Iterat
     sizes = _first(measured, score.task, _PARAMETERS)
     counted = _first(measured, score.task, _FLOPS)
     costs = {cost.key: cost.amounts for cost in variant_costs(about, measured, score.task)}
+    names = shown_names(about)
     for variant in about.variants:
         parameters = sizes.values(variant) if sizes else {}
         num_sequences = num_steps(about, variant, score.task) * setting(about, variant, "batch")
@@ -266,6 +269,7 @@ def _variants(about: About, measured: Sequence[Series], score: Series) -> Iterat
             continue
         yield LawVariant(
             variant=variant,
+            shown=names[variant],
             flops=costs.get("flops", {}).get(variant),
             num_missing=max(0, num_expected(score, about) - len(losses)),
             point=ScalingPoint(
@@ -469,8 +473,8 @@ def laws_table(task: str, groups: Sequence[LawGroup]) -> ReportTable:
     """Return a table with a row for each group, and the published laws below."""
     printed = _published()
     missing: dict[str, Entry] = dict.fromkeys(printed, NO_ENTRY)
-    laws = {group.name: group.law for group in groups}
-    points = {g.name: _entry(float(len(g.seen)), _whole) for g in groups}
+    laws = {group.short_name: group.law for group in groups}
+    points = {g.short_name: _entry(float(len(g.seen)), _whole) for g in groups}
     off = {name: _off(law) if law else NO_ENTRY for name, law in laws.items()}
     columns = [
         _column("num_points", "points", points | missing, note="pairs of size and amount of data"),
@@ -486,7 +490,7 @@ def laws_table(task: str, groups: Sequence[LawGroup]) -> ReportTable:
         fitted = {name: _fitted(law, key) if law else NO_ENTRY for name, law in laws.items()}
         published = {name: _printed(rows.get(key)) for name, rows in printed.items()}
         columns.append(_column(key, title, fitted | published, unit=unit, note=note))
-    notes = {group.name: group.why_no_law for group in groups}
+    notes = {group.short_name: group.why_no_law for group in groups}
     notes |= {name: _source(rows) for name, rows in printed.items()}
     return _table(
         task,
@@ -501,7 +505,7 @@ def laws_table(task: str, groups: Sequence[LawGroup]) -> ReportTable:
 
 def differences_table(task: str, groups: Sequence[LawGroup]) -> ReportTable | None:
     """Return differences between the exponents of all pairs of laws, or None without a pair."""
-    laws = {group.name: group.law for group in groups if group.law}
+    laws = {group.short_name: group.law for group in groups if group.law}
     pairs = {f"{a} less {b}": (laws[a], laws[b]) for b, a in itertools.combinations(laws, 2)}
     if not pairs:
         return None
@@ -552,7 +556,7 @@ def predictions_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Repor
         ),
         Column(key="outcome", title="outcome", entries=outcomes),
     ]
-    rows = column_rows(columns, every)
+    rows = column_rows(columns, every, shown={v: one.larger.shown for v, one in every.items()})
     return _table(task, "predictions", "The held-out trainings", columns, rows, is_stacked=True)
 
 
@@ -591,7 +595,8 @@ def points_table(task: str, unit: str, groups: Sequence[LawGroup]) -> ReportTabl
         _column("fitted_loss", "fitted", fitted, unit=unit),
         _column("relative_miss", "error", off, shown="%"),
     ]
-    return _table(task, "points", "Points of the fits", columns, column_rows(columns, every))
+    rows = column_rows(columns, every, shown={v: one.shown for v, (_, one) in every.items()})
+    return _table(task, "points", "Points of the fits", columns, rows)
 
 
 def budgets_table(
@@ -771,7 +776,7 @@ def iso_flops_figure(
         return None
     strokes = [stroke for i, one in enumerate(budgets) for stroke in _of_budget(one, i)]
     strokes += _valley(budgets)
-    title = f"{readable(judged.metric)} by size at equal training FLOPs, {group.name}"
+    title = f"{readable(judged.metric)} by size at equal training FLOPs, {group.short_name}"
     return draw(
         LineChart(
             name=slug(f"{judged.task}-iso-flops-{group.name.replace('=', '-')}"),
@@ -917,7 +922,7 @@ def _describe(judged: Series, groups: Sequence[LawGroup]) -> str:
     parts = []
     for group in groups:
         means = [one.mean for one in group.seen]
-        said = f"{group.name}: {max(means):.4g} to {min(means):.4g} {judged.unit} as measured"
+        said = f"{group.short_name}: {max(means):.4g} to {min(means):.4g} {judged.unit} as measured"
         for one in group.predictions:
             low, high = one.ends
             said += (
@@ -1025,11 +1030,11 @@ def _outcomes(groups: Sequence[LawGroup]) -> Iterator[str]:
 def _what_is_missing(groups: Sequence[LawGroup]) -> Iterator[str]:
     for group in groups:
         if group.why_no_law:
-            yield f"{group.name}: no law is fitted, since there are {group.why_no_law}."
+            yield f"{group.short_name}: no law is fitted, since there are {group.why_no_law}."
         if group.num_lost or group.num_missing:
             yield (
-                f"{group.name}: {group.num_lost} variants have no loss, and {group.num_missing} "
-                "seeds of others are missing; the law is fitted to the rest."
+                f"{group.short_name}: {group.num_lost} variants have no loss, and "
+                f"{group.num_missing} seeds of others are missing; the law is fitted to the rest."
             )
 
 
@@ -1046,8 +1051,10 @@ def _exhibits(groups: Sequence[LawGroup], judged: Series) -> Iterator[Exhibit]:
     yield Exhibit(
         title="Fitted laws", tables=tables, folded=(points_table(task, judged.unit, groups),)
     )
-    budgets = {group.name: flops_budgets(group) for group in groups}
-    found = [(group, iso_flops_figure(judged, group, budgets[group.name])) for group in groups]
+    budgets = {group.short_name: flops_budgets(group) for group in groups}
+    found = [
+        (group, iso_flops_figure(judged, group, budgets[group.short_name])) for group in groups
+    ]
     drawn = [(group, figure) for group, figure in found if figure]
     best = budgets_table(task, judged.unit, budgets)
     if drawn:

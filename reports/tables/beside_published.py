@@ -30,7 +30,7 @@ from bakeoff.reports.literature.speed import Printed, printed
 from bakeoff.reports.results.axis_values import belongs
 from bakeoff.reports.results.reading import is_noisy
 from bakeoff.reports.results.series import Series, num_expected
-from bakeoff.reports.results.variant_labels import what_baseline_is
+from bakeoff.reports.results.spoken_names import shown_names
 from bakeoff.reports.stats.intervals import (
     Estimate,
     Notation,
@@ -117,14 +117,13 @@ def beside_published_exhibit(about: About, measured: Sequence[Series]) -> Exhibi
         return None
     columns = tuple(_columns(arena, measured))
     notes = {v: arena.system(v) for v in arena.variants}
-    plain = what_baseline_is(about)
-    notes[about.baseline] = ", ".join(filter(None, ("baseline", plain, notes[about.baseline])))
+    notes[about.baseline] = ", ".join(filter(None, ("baseline", notes[about.baseline])))
     table = ReportTable(
         name="beside-published",
         title=_TITLE,
         task="all tasks",
         columns=columns,
-        rows=column_rows(columns, arena.variants, notes, about.baseline),
+        rows=column_rows(columns, arena.variants, notes, about.baseline, shown_names(about)),
         footnotes=tuple(_footnotes(arena)),
     )
     return Exhibit(title=_TITLE, sentences=(_INTRODUCTION,), tables=(table,))

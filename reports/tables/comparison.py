@@ -41,7 +41,7 @@ from bakeoff.reports.results.series import (
     num_expected,
     timings_of,
 )
-from bakeoff.reports.results.variant_labels import what_baseline_is
+from bakeoff.reports.results.spoken_names import shown_names
 from bakeoff.reports.stats.intervals import (
     Estimate,
     Notation,
@@ -165,8 +165,7 @@ def table_of_variants(
 def _variant_rows(
     about: About, filled: Sequence[Column], variants: Iterable[str]
 ) -> tuple[Row, ...]:
-    notes = {about.baseline: what_baseline_is(about)}
-    return column_rows(filled, variants, notes, about.baseline)
+    return column_rows(filled, variants, baseline=about.baseline, shown=shown_names(about))
 
 
 def primary(measured: Sequence[Series], task: str) -> Series | None:

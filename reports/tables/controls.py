@@ -27,6 +27,7 @@ from bakeoff.reports.document import NO_ENTRY, Column, Entry, ReportTable, colum
 from bakeoff.reports.results.length_sweep import Growth, find
 from bakeoff.reports.results.reading import Reading
 from bakeoff.reports.results.series import Series, all_series, timings_of
+from bakeoff.reports.results.spoken_names import shown_names
 from bakeoff.reports.stats.intervals import Estimate, as_interval, as_percent, as_quantity
 from bakeoff.reports.tables.comparison import machine_in_words
 from bakeoff.suite.schema import (
@@ -153,7 +154,7 @@ def controls_table(
         task=MIXER_ALONE if kept[0].task == MIXER_ALONE else "",
         row_title="check",
         columns=columns,
-        footnotes=tuple(_noise_footnotes(kept)),
+        footnotes=tuple(_noise_footnotes(about, kept)),
         rows=column_rows(columns, names),
     )
 
@@ -257,13 +258,14 @@ def _kernel(growths: Sequence[Growth], metric: str, one: Instrument) -> Entry:
     )
 
 
-def _noise_footnotes(kept: Iterable[Instrument]) -> Iterator[str]:
+def _noise_footnotes(about: About, kept: Iterable[Instrument]) -> Iterator[str]:
     """Yield which timings stayed noisy and why, limited to the first few."""
     metrics: dict[tuple[str, str, int, str], list[str]] = {}
+    names = shown_names(about)
     for one in kept:
         for variant, metric, reading in one.timed:
             if reading.status is Status.NOISY:
-                key = (variant, reading.at, reading.seed, reading.reason)
+                key = (names.get(variant, variant), reading.at, reading.seed, reading.reason)
                 words = metric.removesuffix("_seconds").replace("_", " ")
                 metrics.setdefault(key, []).append(words)
     named = [

@@ -21,7 +21,7 @@ from bakeoff.reports.analysis.theory_gap import (
 )
 from bakeoff.reports.document import NO_ENTRY, Column, Entry, Mark, Remark, ReportTable, capitalized
 from bakeoff.reports.results.length_sweep import AXIS_SYMBOLS, find
-from bakeoff.reports.results.variant_labels import shown_name
+from bakeoff.reports.results.spoken_names import shown_name
 from bakeoff.reports.stats.intervals import Estimate, as_interval
 from bakeoff.reports.tables.comparison import table_of_variants
 from bakeoff.suite.schema import MIXER_ALONE, About
@@ -69,7 +69,7 @@ def exponents_table(about: About, rows: Sequence[TableOneRow]) -> ReportTable | 
     )
     theory = {row.variant: formula(row.theory.time) for row in rows}
     named = tuple(
-        replace(row, note=f"{row.note}; theory {text}".removeprefix("; ")) if text else row
+        replace(row, note=f"{'baseline; ' * row.is_baseline}theory {text}") if text else row
         for row in made.rows
         for text in (theory[row.name],)
     )

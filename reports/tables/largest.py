@@ -13,7 +13,7 @@ import pandas as pd
 
 from bakeoff.reports.document import NO_ENTRY, Column, Entry, ReportTable, readable
 from bakeoff.reports.results.reading import Reading, coordinates, reading_of
-from bakeoff.reports.results.variant_labels import shown_name
+from bakeoff.reports.results.spoken_names import shown_name
 from bakeoff.reports.stats.intervals import Estimate, as_quantity, median_range
 from bakeoff.reports.tables.comparison import table_of_variants
 from bakeoff.suite.schema import MIXER_ALONE, About, Status

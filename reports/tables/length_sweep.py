@@ -10,7 +10,7 @@ materialises its matrix, which papers compare with.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from bakeoff.reports.analysis.crossover import CrossoverKind, crossover
 from bakeoff.reports.analysis.theory_gap import (
@@ -21,7 +21,7 @@ from bakeoff.reports.analysis.theory_gap import (
     machine_peak,
 )
 from bakeoff.reports.analysis.time_comparison import TimeOutcome, compare
-from bakeoff.reports.document import NO_ENTRY, Column, Entry, ReportTable, capitalized, listed
+from bakeoff.reports.document import NO_ENTRY, Column, Entry, ReportTable
 from bakeoff.reports.escape import slug
 from bakeoff.reports.results.length_sweep import (
     Growth,
@@ -30,7 +30,7 @@ from bakeoff.reports.results.length_sweep import (
     measured_in,
     place_label,
 )
-from bakeoff.reports.results.variant_labels import shown_name
+from bakeoff.reports.results.spoken_names import shown_name
 from bakeoff.reports.stats.intervals import (
     Estimate,
     Notation,
@@ -164,52 +164,6 @@ def crossover_table(about: About, timed: Mapping[str, Growth]) -> ReportTable | 
     )
 
 
-def crossovers_in_words(about: About, timed: Mapping[str, Growth]) -> str:
-    """Describe from which length variants are faster than the baseline, for each operation.
-
-    Args:
-        about: The sweep, which identifies the baseline.
-        timed: Name of the operation -> its times, as in `crossover_table`.
-    """
-    rival = shown_name(about, about.baseline)
-    return " ".join(
-        f"{capitalized(kind)}, faster than {rival}: {'; '.join(_answers(about, growth))}."
-        for kind, growth in timed.items()
-        if set(growth.variants) - {about.baseline}
-    )
-
-
-def _answers(about: About, growth: Growth) -> Iterator[str]:
-    """Yield which variants are faster at every length, from some length on, never, or undecided."""
-    others = [variant for variant in growth.variants if variant != about.baseline]
-    found = {variant: crossover(growth, variant, about.baseline) for variant in others}
-
-    def named(*kinds: CrossoverKind) -> str:
-        return listed([v for v, one in found.items() if one.kind in kinds])
-
-    def by_last(kind: CrossoverKind) -> Iterator[tuple[int, str]]:
-        """Yield the last length at which both were measured, and the variants, longest first."""
-        lasts = {v: c.compared[1] for v, c in found.items() if c.compared and c.kind is kind}
-        for last in sorted({*lasts.values()}, reverse=True):
-            yield last, listed([v for v in lasts if lasts[v] == last])
-
-    for last, always in by_last(CrossoverKind.ALWAYS):
-        until = "" if last == growth.places[-1] else f" up to {last:,} tokens"
-        yield f"{always} at every length{until}"
-    for variant, one in found.items():
-        place = _REST.split(one.text, maxsplit=1)[0]
-        several = f", the last of {one.num_changes} changes" if one.num_changes > 1 else ""
-        if one.kind is CrossoverKind.FASTER_FROM:
-            yield f"{variant} from {place} tokens{several}"
-        elif one.kind is CrossoverKind.FASTER_BELOW:
-            below = place.removeprefix("faster ").removeprefix("only " if several else "")
-            yield f"{variant} {below} tokens{several}"
-    for last, never in by_last(CrossoverKind.NEVER):
-        yield f"{never} not up to {last:,} tokens"
-    if unsure := named(*_UNSURE):
-        yield f"open for {unsure}"
-
-
 def extremes_in_words(about: About, growth: Growth) -> str:
     """Name the cheapest and the costliest variant at the last place; empty for fewer than two."""
     last = growth.places[-1]
@@ -272,7 +226,7 @@ def utilisation_table(
 
 def use_in_words(used: ReportTable) -> str:
     """Describe the smallest and the largest share in that table; empty if there are none."""
-    shares = {row.name: row.entries[1] for row in used.rows}
+    shares = {row.title: row.entries[1] for row in used.rows}
     known = {name: e for name, e in shares.items() if e.estimate.point is not None}
     if not known:
         return ""

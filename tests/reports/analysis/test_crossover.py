@@ -192,3 +192,4 @@ def test_a_lead_within_the_resolution_is_not_sure() -> None:
     made = growth({"a": counted(lambda n: 0.95 * n), "b": counted(lambda n: n)})
     found = crossover(replace(made, resolutions={64: math.log(1.07)}), "a", "b")
     assert found.text == "below 64 (faster at every length, but not significantly at 64)"
+    assert found.unsure == (64,)

@@ -51,13 +51,13 @@ def test_a_known_speedup_is_judged_as_any_advantage(
 def test_the_sentence_says_how_much_the_other_one_needs() -> None:
     found = judged(speedup=1.4, noise=0.02)
     assert found.sentence.startswith(
-        "Mamba-2 needs fewer FLOPs: supported; steps=1000 needs 1.41 times the FLOPs of "
-        "mixer=mamba2 for the same bits (95 % interval 1."
+        "Mamba-2 needs fewer FLOPs: supported; 1,000 steps needs 1.41 times the FLOPs of "
+        "Mamba-2 for the same bits (95 % interval 1."
     )
     assert found.sentence.endswith(", 3 paired seeds), at least the factor of 1.2 claimed.")
     assert found.effect.startswith("1.41 times the FLOPs (1.")
     assert "Fieller" in " ".join(found.details)
-    assert "3 budgets of steps=1000" in " ".join(found.details)
+    assert "3 budgets of 1,000 steps" in " ".join(found.details)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_the_interval_is_compared_with_the_claimed_factor(
 def test_an_open_verdict_names_one_and_the_factor_and_how_many_seeds_settle_it() -> None:
     found = judged(num_seeds=4, by=1.2, speedup=1.1, noise=0.5, seed=3)
     assert found.outcome is ClaimOutcome.INCONCLUSIVE
-    assert "; by the means, steps=1000 needs " in found.sentence
+    assert "; by the means, 1,000 steps needs " in found.sentence
     assert found.sentence.endswith("; the interval contains both 1 and the factor of 1.2 claimed.")
     assert found.num_seeds_to_settle
     assert "at the same budget in four of five cases" in " ".join(found.details)
@@ -108,16 +108,16 @@ def test_the_seeds_to_settle_are_those_of_the_same_mean_and_spread() -> None:
 @pytest.mark.parametrize(
     ("truth", "says"),
     [
-        (2.5, "needs more than 2.00 times the FLOPs of mixer=mamba2 for the same bits, which is "
+        (2.5, "needs more than 2.00 times the FLOPs of Mamba-2 for the same bits, which is "
               "beyond its largest budget"),
-        (0.4, "needs less than 0.50 times the FLOPs of mixer=mamba2 for the same bits, which is "
+        (0.4, "needs less than 0.50 times the FLOPs of Mamba-2 for the same bits, which is "
               "below its smallest budget"),
     ],
 )  # fmt: skip
 def test_a_score_outside_the_curve_is_not_tested(truth: float, says: str) -> None:
     found = judged(speedup=truth, noise=0.001)
     assert found.outcome is ClaimOutcome.NOT_TESTED
-    assert found.finding == f"no verdict, since steps=1000 {says}"
+    assert found.finding == f"no verdict, since 1,000 steps {says}"
     assert (found.p, found.effect, found.advantage.point) == (None, "", None)
     assert not found.details
 
@@ -181,9 +181,9 @@ def test_without_a_count_of_the_budget_there_is_no_verdict() -> None:
     none = {**flops.readings, made.MIXER: ()}
     found = known(verdict(made.about(3), (scores, replace(flops, readings=none))))
     assert found.outcome is ClaimOutcome.INVALID
-    assert "the FLOPs of mixer=mamba2 are not known" in found.finding
+    assert "the FLOPs of Mamba-2 are not known" in found.finding
     timed = known(verdict(made.about(3, counted_by="step_time"), (scores, flops)))
-    assert "the training time of mixer=mamba2" in timed.finding
+    assert "the training time of Mamba-2" in timed.finding
 
 
 def _changed(scores: Series, variant: str, status: Status) -> Series:
@@ -197,11 +197,11 @@ def test_a_seed_of_any_budget_is_missed_or_diverged() -> None:
     crashed = _changed(scores, "steps=2000", Status.CRASHED)
     found = known(verdict(made.about(3), (crashed, *others)))
     assert found.outcome is ClaimOutcome.INVALID
-    assert "steps=2000 has bits for 2 of 3" in found.finding
+    assert "2,000 steps has bits for 2 of 3" in found.finding
     diverged = _changed(scores, "steps=2000", Status.DIVERGED)
     found = known(verdict(made.about(3), (diverged, *others)))
     assert found.outcome is ClaimOutcome.INCONCLUSIVE
-    assert "steps=2000 in 1 of 3" in found.finding
+    assert "2,000 steps in 1 of 3" in found.finding
     assert found.improvement is None
     assert found.p is None
 
@@ -250,7 +250,7 @@ def test_the_noise_of_step_times_widens_the_interval() -> None:
         for noise in (0.0, 0.05)
     )
     assert loud.advantage.half_width > 1.5 * known(quiet.advantage.half_width)
-    assert "times the training time of mixer=mamba2" in quiet.finding
+    assert "times the training time of Mamba-2" in quiet.finding
 
 
 def test_only_the_step_of_the_named_training_is_used() -> None:

@@ -237,7 +237,7 @@ def test_no_result_at_all() -> None:
     said = synthetic.about()
     found = known(verdict(said, all_series(said, results_frame([]))))
     assert found.outcome is ClaimOutcome.INVALID
-    assert "heads=8 has bits per character for 0 of 3; 3 missing" in found.sentence
+    assert "8 heads has bits per character for 0 of 3; 3 missing" in found.sentence
 
 
 @pytest.mark.bad_input(20)

@@ -12,12 +12,13 @@ from bakeoff.reports.analysis.verdict import verdict
 from bakeoff.reports.document import listed
 from bakeoff.reports.pages.ablation import page
 from bakeoff.reports.pages.answer import Answer, answer
-from bakeoff.reports.pages.findings_in_words import best_in_words
 from bakeoff.reports.pages.opening import MOST_DRAWN
+from bakeoff.reports.pages.ranking import best_in_words
 from bakeoff.reports.plots import scores
 from bakeoff.reports.results.frame import curves_frame, results_frame
 from bakeoff.reports.results.length_sweep import find
 from bakeoff.reports.results.series import all_series, without_controls
+from bakeoff.reports.results.spoken_names import shown_name
 from bakeoff.reports.stats.intervals import mean_interval, paired_differences
 from bakeoff.reports.tables.comparison import primary
 from bakeoff.reports.view import Sweep, read_sweep
@@ -94,7 +95,7 @@ def test_of_many_variants_both_sides_and_the_baseline_are_drawn() -> None:
     drawn = made.drawings[0].svg.count(": ")
     assert drawn == MOST_DRAWN
     for variant in (a, b, many.about.baseline):
-        assert f"{variant}: " in made.drawings[0].svg
+        assert f"{shown_name(many.about, variant)}: " in made.drawings[0].svg
     assert made.drawings[0].caption.endswith("10 of 300 variants are shown.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,14 +11,13 @@ import pytest
 
 from bakeoff.reports.analysis.verdict import ClaimOutcome, verdict
 from bakeoff.reports.pages.answer import answer
-from bakeoff.reports.pages.findings_in_words import _crossings, _FindingsCase, _over_tasks
+from bakeoff.reports.pages.crossings import crossing_in_words, crossings_in_words
+from bakeoff.reports.pages.findings_in_words import _over_tasks
 from bakeoff.reports.pages.gaps import best_of, gap
-from bakeoff.reports.pages.opening import Opening
 from bakeoff.reports.results.frame import curves_frame, results_frame
-from bakeoff.reports.results.length_sweep import find, growths
+from bakeoff.reports.results.length_sweep import Growth, find, growths
 from bakeoff.reports.results.series import Series, all_series
 from bakeoff.reports.tables.comparison import comparison_table
-from bakeoff.reports.tables.length_sweep import crossovers_in_words
 from bakeoff.reports.view import Sweep
 from bakeoff.suite.schema import MIXER_ALONE, ClaimSpec, MetricSpec
 from tests.reports import conftest as synthetic
@@ -187,7 +187,7 @@ def test_numbers_that_are_no_shares_in_spite_of_their_name_are_not_cut_off() -> 
     assert 3 < low < point < high < 5
 
 
-def _times(at: Mapping[str, Mapping[int, float | str]]) -> tuple[Sweep, str, str]:
+def _times(at: Mapping[str, Mapping[int, float | str]]) -> tuple[Sweep, Growth]:
     """Return a sweep of mixers alone, and both sentences on where they cross."""
     about = synthetic.about(
         variants=tuple(at),
@@ -219,15 +219,12 @@ def _times(at: Mapping[str, Mapping[int, float | str]]) -> tuple[Sweep, str, str
     growth = find(growths(about, found), STEP.name)
     assert growth is not None
     sweep = Sweep(about=about, results=found, curves=curves_frame([]))
-    series = all_series(about, found)
-    case = _FindingsCase(
-        about=about, measured=series, series=series[0], sides=(), top=Opening(growth=growth)
-    )
-    return (
-        sweep,
-        crossovers_in_words(about, {"forward and backward": growth}),
-        " ".join(_crossings(case)),
-    )
+    return sweep, growth
+
+
+def _crossings(at: Mapping[str, Mapping[int, float | str]]) -> str:
+    sweep, growth = _times(at)
+    return crossings_in_words(sweep.about, growth)
 
 
 def _doubling(first: float, last: int = 2048) -> dict[int, float | str]:
@@ -237,7 +234,7 @@ def _doubling(first: float, last: int = 2048) -> dict[int, float | str]:
 
 
 def test_crossovers_are_stated_for_the_lengths_that_both_have() -> None:
-    _, table, page = _times(
+    page = _crossings(
         {
             ATTENTION: _doubling(1.0),
             "mixer=gru": _doubling(2.0),
@@ -245,16 +242,37 @@ def test_crossovers_are_stated_for_the_lengths_that_both_have() -> None:
             "mixer=conv": _doubling(0.5, last=128),
         }
     )
-    assert "mixer=gru not up to 2,048 tokens; mixer=fnet not up to 256 tokens" in table
-    assert "mixer=conv at every length up to 128 tokens" in table
     assert "measured from 64 to 2,048 tokens" in page
     assert "convolution at every length from 64 to 128, the last that both have" in page
     assert "GRU never; FNet never from 64 to 256, the last that both have." in page
 
 
+def test_a_clause_on_one_variant_says_where_it_was_not_compared() -> None:
+    sweep, growth = _times(
+        {
+            ATTENTION: _doubling(1.0),
+            "mixer=gru": _doubling(2.0),
+            "mixer=fnet": _doubling(2.0, last=256),
+        }
+    )
+    in_pass = "in forward and backward,"
+    assert crossing_in_words(sweep.about, growth, "mixer=gru") == f"{in_pass} GRU is never faster"
+    assert crossing_in_words(sweep.about, growth, "mixer=fnet") == (
+        f"{in_pass} FNet is never faster from 64 to 256, the last that both have"
+    )
+
+
+def test_a_lead_that_is_not_significant_everywhere_is_said() -> None:
+    sweep, growth = _times({ATTENTION: _doubling(1.05), "mixer=gru": _doubling(1.0)})
+    within = replace(growth, resolutions={64: math.log(1.07)})
+    assert crossings_in_words(sweep.about, within) == (
+        "Faster than the baseline (attention) in forward and backward, measured from 64 to 2,048 "
+        "tokens: GRU at every length, not significantly at 64."
+    )
+
+
 def test_a_baseline_that_ends_early_ends_the_comparison() -> None:
-    _, table, page = _times({ATTENTION: _doubling(1.0, last=256), "mixer=gru": _doubling(2.0)})
-    assert "mixer=gru not up to 256 tokens" in table
+    page = _crossings({ATTENTION: _doubling(1.0, last=256), "mixer=gru": _doubling(2.0)})
     assert "measured from 64 to 256 tokens: GRU never." in page
 
 
@@ -262,7 +280,6 @@ def test_several_changes_are_stated() -> None:
     places = (64, 128, 256, 512, 1024, 2048)
     factors = (2.0, 2.0, 0.5, 0.5, 2.0, 2.0)
     gru = {n: f * n / 64 for n, f in zip(places, factors, strict=True)}
-    _, table, page = _times({ATTENTION: _doubling(1.0), "mixer=gru": gru})
-    assert "mixer=gru below 724 tokens, the last of 2 changes" in table
+    page = _crossings({ATTENTION: _doubling(1.0), "mixer=gru": gru})
     assert "GRU below 724 tokens (" in page
     assert ", the last of 2 changes." in page

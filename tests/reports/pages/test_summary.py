@@ -26,17 +26,15 @@ def _compared(*axes: Axis, equal: str = "steps", scale: str = "quick") -> str:
     ],
 )
 def test_a_page_says_which_budget_is_equal(equal: str, sentence: str) -> None:
-    assert _compared(MIXERS, equal=equal).endswith(f"The baseline is mixer=attention. {sentence}")
+    assert _compared(MIXERS, equal=equal).endswith(f"The baseline is attention. {sentence}")
     at_smoke = sentence.replace(", within 1 %", "")
     assert _compared(MIXERS, equal=equal, scale="smoke").endswith(at_smoke)
 
 
 def test_equal_steps_need_no_sentence() -> None:
-    assert _compared(MIXERS).endswith("The baseline is mixer=attention.")
+    assert _compared(MIXERS).endswith("The baseline is attention.")
 
 
 def test_budgets_on_an_axis_are_those_that_labels_name() -> None:
     said = _compared(MIXERS, vary("equal", ["steps", "flops"]))
-    assert said.endswith(
-        "Each variant has as much as the baseline of what its label names as equal."
-    )
+    assert said.endswith("Each variant has as much as the baseline of what its name says is equal.")

@@ -59,7 +59,7 @@ def test_an_alignment_has_a_square_a_variant_and_is_told_in_words(section: Secti
     (drawing,) = section.exhibits[1].drawings
     assert drawing.svg.count("<image") == len(made.VARIANTS) + 1  # plus the scale
     described = known(ET.fromstring(drawing.svg)[1].text)
-    assert re.search(r"baseline \(.*\): 1\d of 18 target words .* Und at The, ", described)
+    assert re.search(r"attention: 1\d of 18 target words .* Und at The, ", described)
     other = made.alignment(0, rows=made.TARGET[:5])
     said = made.about(samples={made.TASK: {"baseline": (made.alignment(0),), "depth=1": (other,)}})
     (only,) = section_of(said).exhibits

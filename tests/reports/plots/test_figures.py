@@ -50,8 +50,8 @@ def test_figures_are_well_formed_titled_and_described() -> None:
         labels = root.attrib["aria-labelledby"].split()
         assert [title.attrib["id"], description.attrib["id"]] == labels
         assert title.text == drawing.title
-    assert "heads=8: 0.9" in drawings[0].svg
-    assert "heads=16: no result" in drawings[0].svg
+    assert "8 heads: 0.9" in drawings[0].svg
+    assert "16 heads: no result" in drawings[0].svg
 
 
 def test_ids_are_distinct_over_a_page_and_references_resolve() -> None:

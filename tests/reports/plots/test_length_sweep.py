@@ -14,7 +14,7 @@ from bakeoff.reports.analysis.time_comparison import compare
 from bakeoff.reports.document import Drawing
 from bakeoff.reports.plots.length_sweep import crossover_figure, growth_figure
 from bakeoff.reports.results.length_sweep import Growth, find, growths
-from bakeoff.reports.results.spoken_names import drawn_name
+from bakeoff.reports.results.spoken_names import shown_name
 from bakeoff.reports.stats.intervals import as_ratio
 from bakeoff.reports.view import Sweep
 from bakeoff.suite.schema import Status
@@ -120,7 +120,7 @@ def test_every_other_variant_is_a_line_with_its_ratios_in_words() -> None:
             as_ratio(known(compare(growth.of(variant, at), growth.of("baseline", at)).ratio.point))
             for at in (64, 4096)
         )
-        name = drawn_name(whole().about, variant)
+        name = shown_name(whole().about, variant)
         assert f"{name}: from {first} at 64 tokens to {last} at 4,096 tokens" in svg
 
 

@@ -15,7 +15,7 @@ from bakeoff.reports.pages.ablation import page
 from bakeoff.reports.plots.tradeoff import pareto_front, state_figure, tradeoff_exhibit
 from bakeoff.reports.results.frame import results_frame
 from bakeoff.reports.results.series import Series, all_series
-from bakeoff.reports.results.spoken_names import drawn_name
+from bakeoff.reports.results.spoken_names import shown_name
 from bakeoff.reports.tables.comparison import primary
 from bakeoff.reports.view import Sweep
 from bakeoff.suite.schema import About, MetricSpec, MixerFacts
@@ -129,7 +129,7 @@ def test_the_front_of_each_view_is_the_undominated(title: str, metric: str) -> N
         and not any(cost[b] < cost[a] and score[b] == score[a] for b in score.index)
     }
     text = _view(title).sentences[0].partition(": ")[2].removesuffix(".")
-    assert {*text.split("; ")} == {drawn_name(whole().about, variant) for variant in expected}
+    assert {*text.split("; ")} == {shown_name(whole().about, variant) for variant in expected}
 
 
 def test_memory_and_flops_are_those_of_the_rows() -> None:
@@ -214,7 +214,7 @@ def test_variants_of_one_mixer_are_joined_under_its_name() -> None:
     drawing = known(state_figure(sweep.about, series_of(sweep), judged(sweep, "majority")))
     assert "Variants of one mixer share a colour and are joined by a line." in drawing.caption
     for variant, amount in STATES.items():
-        name = drawn_name(sweep.about, variant)
+        name = shown_name(sweep.about, variant)
         assert re.search(rf"{name}\b[^;]*for {amount / 1024:g} KiB", drawing.svg)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bakeoff.reports.results.axis_values import number
+from bakeoff.reports.results.spoken_names import shown_name
 from bakeoff.reports.results.variant_labels import (
     AS_BASELINE,
     label_axis,
-    shown_name,
     what_baseline_is,
 )
 from bakeoff.suite.schema import About
@@ -21,8 +21,8 @@ from tests.reports.conftest import known
 def test_the_mixer_and_the_axes_that_are_varied() -> None:
     said = mixers_alone.about()
     assert what_baseline_is(said) == "attention, kernel=fused"
-    assert shown_name(said, "baseline") == "baseline (attention, kernel=fused)"
-    assert shown_name(said, "mixer=fnet") == "mixer=fnet"
+    assert shown_name(said, "baseline") == "attention"
+    assert shown_name(said, "mixer=fnet") == "FNet"
 
 
 def test_an_axis_of_the_scale_is_read_off_the_settings() -> None:
@@ -33,7 +33,7 @@ def test_an_axis_of_the_scale_is_read_off_the_settings() -> None:
 def test_a_label_that_says_it_needs_no_note() -> None:
     said = synthetic.about()
     assert what_baseline_is(said) == ""
-    assert shown_name(said, "heads=8") == "heads=8 (baseline)"
+    assert shown_name(said, "heads=8") == "8 heads"
 
 
 def _about(*labels: str, **changes: object) -> About:

@@ -22,6 +22,7 @@ from bakeoff.reports.plots.style import MAX_LINES
 from bakeoff.reports.render import render
 from bakeoff.reports.results.frame import curves_frame, results_frame
 from bakeoff.reports.results.series import Series, all_series, compared
+from bakeoff.reports.results.spoken_names import shown_name
 from bakeoff.reports.sections import axis_series as module
 from bakeoff.reports.sections.axis_series import (
     AxisSeries,
@@ -94,7 +95,7 @@ def test_scores_of_parts_stand_alone_and_for_each_mixer_by_width() -> None:
         for dim in made_along.DIMS
     ]
     assert list(conv.points.values()) == pytest.approx(expected)
-    assert [line.name for line in by_width[0].lines if line.is_baseline] == ["mixer=attention"]
+    assert [line.name for line in by_width[0].lines if line.is_baseline] == ["attention"]
 
 
 def test_what_could_not_run_says_so_and_has_no_point() -> None:
@@ -377,7 +378,8 @@ def test_a_figure_can_be_read_aloud_and_draws_every_line() -> None:
     described = ElementTree.fromstring(drawing.svg)[1].text or ""
     assert described.startswith("By test length (tokens). ")
     for variant in sweep.about.variants[1:]:
-        assert re.search(rf"{variant}: [\d.]+ bit at 128, .*[\d.]+ bit at 1,024", described)
+        name = shown_name(sweep.about, variant)
+        assert re.search(rf"{name}: [\d.]+ bit at 128, .*[\d.]+ bit at 1,024", described)
     assert "trained at this length" not in described
     assert "thick line is the baseline" in drawing.caption
     assert "95 % intervals" in drawing.caption
@@ -387,7 +389,7 @@ def test_of_too_many_variants_those_of_the_baselines_width_are_drawn() -> None:
     assert len(_sweep("recall").about.variants) > MAX_LINES
     (drawing,) = _exhibits("recall")[1].drawings
     described = ElementTree.fromstring(drawing.svg)[1].text or ""
-    assert described.count("dim=64") == len(made_along.MIXERS)
+    assert described.count("width 64") == len(made_along.MIXERS)
     assert "dim=16" not in described
     assert "5 of 14 lines are drawn; the table contains all values." in drawing.caption
     assert "1 of 15 lines have no values." in drawing.caption
@@ -428,7 +430,7 @@ def test_tables_have_the_numbers_of_the_rows() -> None:
 
 def test_a_place_without_a_number_says_what_became_of_it() -> None:
     table = _exhibits("recall")[0].folded[0]
-    lstm = next(row for row in table.rows if row.name == "mixer=lstm")
+    lstm = next(row for row in table.rows if row.name == "LSTM")
     assert lstm.entries[0].text == "skipped"
     pairs = _exhibits("recall")[1].folded[0]
     assert [row.name for row in pairs.rows] == list(_sweep("recall").about.variants)

@@ -117,4 +117,4 @@ def test_a_page_has_it_where_a_mixer_ran_out_of_memory() -> None:
     frame.loc[is_lost, ["value", "status"]] = [None, "out_of_memory"]
     section = known(mixers_section(mixers_alone.about(), frame))
     (shown,) = (one for one in section.exhibits if one.title == "The largest that fits")
-    assert shown.sentences[0] == "kernel=materialised runs out of memory at 4,096 tokens."
+    assert shown.sentences[0] == "kernel materialised runs out of memory at 4,096 tokens."

@@ -14,13 +14,14 @@ from bakeoff.reports.analysis.crossover import CrossoverKind, crossover
 from bakeoff.reports.analysis.theory_gap import FLOPS, MEMORY, TIME, table_one, theory_gaps
 from bakeoff.reports.analysis.time_comparison import compare
 from bakeoff.reports.document import Entry, ReportTable
+from bakeoff.reports.pages.crossings import crossings_in_words
 from bakeoff.reports.results.length_sweep import Growth, find, growths
+from bakeoff.reports.results.spoken_names import shown_name
 from bakeoff.reports.tables.comparison import NOISY, UNTOLD
 from bakeoff.reports.tables.exponents import exponents_table, powers_in_words, theory_remarks
 from bakeoff.reports.tables.length_sweep import (
     costs_table,
     crossover_table,
-    crossovers_in_words,
     extremes_in_words,
     peaks_in_words,
     ratios_table,
@@ -103,8 +104,8 @@ def test_what_cannot_be_is_called_by_its_fate() -> None:
 def test_crossovers_stand_beside_both_rivals() -> None:
     table = known(crossover_table(ABOUT, {"forward and backward": _growth()}))
     assert [column.title for column in table.columns] == [
-        "faster than baseline (attention, kernel=fused)",
-        "faster than kernel=materialised",
+        "faster than attention",
+        "faster than kernel materialised",
     ]
     assert [row.name for row in table.rows] == list(ABOUT.variants[1:])
     for index, rival in enumerate(("baseline", "kernel=materialised")):
@@ -146,14 +147,14 @@ def test_exponents_stand_beside_theory_and_say_where_it_is_not_so() -> None:
     assert any(note.startswith("† Pre-asymptotic: ") for note in table.notes)
     assert _entry(table, "mixer=lstm", 6).note == "theory n"
     assert _entry(table, "mixer=dilated_conv", 7).note == "theory log2(n) / log2(k)"
-    assert table.rows[0].note == "attention, kernel=fused; theory n² d"
+    assert table.rows[0].note == "baseline; theory n² d"
     told = [(remark.name, remark.text) for remark in theory_remarks(ABOUT, rows)]
     gaps = [list(theory_gaps(row)) for row in rows]
     assert len(told) == sum(map(bool, gaps)) > 0
     for (_, text), clauses in zip(told, filter(None, gaps), strict=True):
         assert text.lower() == "; ".join(clauses).lower() + "."
         assert text.count(". ") == 0  # one sentence
-    assert told[0][0] == "baseline (attention, kernel=fused)"
+    assert told[0][0] == "attention"
     assert exponents_table(ABOUT, table_one(ABOUT, (), HERE)) is None
 
 
@@ -172,27 +173,29 @@ def test_use_of_the_machine_is_flops_over_time_over_peak() -> None:
 
 
 def test_each_table_is_opened_by_its_answer() -> None:
-    timed = {"forward": _growth("forward_seconds"), "forward and backward": _growth()}
-    forward, both = crossovers_in_words(ABOUT, timed).split(". ")
-    for said, growth in ((forward, timed["forward"]), (both, _growth())):
-        assert said.partition(":")[0].endswith(", faster than baseline (attention, kernel=fused)")
+    for growth in (_growth("forward_seconds"), _growth()):
+        said = crossings_in_words(ABOUT, growth)
+        assert said.startswith("Faster than the baseline (attention) in ")
+        assert ", measured from 64 to 4,096 tokens: " in said
         for variant in ABOUT.variants[1:]:
-            found = crossover(growth, variant, "baseline")
-            assert said.count(variant) == 1
+            found, name = crossover(growth, variant, "baseline"), shown_name(ABOUT, variant)
+            assert said.count(name) - said.count(f"dilated {name}") == 1
             if found.kind is CrossoverKind.FASTER_FROM:
-                assert f"{variant} from {found.text.partition(' ')[0]} tokens" in said
-    assert "kernel=materialised and mixer=lstm not up to 4,096 tokens" in both
+                assert f"{name} from {found.text.partition(' ')[0]} tokens on" in said
+    assert "kernel materialised and LSTM never" in said
     costs = {v: _growth().point(v, 4096) or 0.0 for v in ABOUT.variants}
-    least, most = (choose(costs, key=lambda v: costs[v]) for choose in (min, max))
+    least, most = (
+        shown_name(ABOUT, choose(costs, key=lambda v: costs[v])) for choose in (min, max)
+    )
     said = extremes_in_words(ABOUT, _growth())
     assert said.startswith(f"At 4,096 tokens {least} takes the least (")
     assert f" and {most} the most (" in said
     rows = table_one(ABOUT, _growths(), HERE)
     powers = {row.variant: row.exponents[TIME, "length"].estimate.point or 0.0 for row in rows}
     top = max(powers, key=lambda v: powers[v])
-    assert f"to n^{powers[top]:.2f} ({top}" in powers_in_words(ABOUT, rows)
+    assert f"to n^{powers[top]:.2f} ({shown_name(ABOUT, top)}" in powers_in_words(ABOUT, rows)
     used = known(utilisation_table(ABOUT, _growths(), HERE))
-    shares = {row.name: row.entries[1] for row in used.rows}
+    shares = {row.title: row.entries[1] for row in used.rows}
     best = max(shares, key=lambda v: shares[v].estimate.point or 0.0)
     assert use_in_words(used).endswith(
         f" to {shares[best].text} ({best}) of the machine's matrix peak."
