@@ -162,12 +162,12 @@ class Change:
 
     @property
     def summaries(self) -> tuple[float | None, float | None]:
-        """The numbers of A and of B: the mean of scores over common seeds, else the median.
+        """The numbers of A and of B: the mean of scores, else the median.
 
-        Without a common seed the mean is that of all seeds.
+        Times are those of all seeds, other numbers those of common seeds, if there are any.
         """
         a, b = self.values
-        common = a.keys() & b.keys() if self.kind == "score" else ()
+        common = a.keys() & b.keys() if self.kind != "time" else ()
         sides = [[v for seed, v in one.items() if seed in common or not common] for one in (a, b)]
         mean = statistics.fmean if self.kind == "score" else statistics.median
         first, second = (float(mean(side)) if side else None for side in sides)
@@ -377,7 +377,8 @@ def _kind(key: Mapping[str, str], readings: Iterable[Reading]) -> str:
     # or on other splits, and ratios of times.
     is_counted = key["better"] == "none" or key["unit"] in _COUNTED_UNITS
     is_whole = key["unit"] == "1" and all(r.value.is_integer() for r in readings if r.is_usable)
-    return "count" if is_counted or is_whole else "score"
+    is_number = is_whole and not is_share(key["metric"], key["unit"])
+    return "count" if is_counted or is_number else "score"
 
 
 def _different_endings(found: Change) -> Iterator[str]:

@@ -272,10 +272,11 @@ def _median(series: Series, variant: str) -> float | None:
 
 
 def _most_measured(measured: Sequence[Series], task: str, metric: str) -> Series | None:
-    """Return the series of the environment with most readings; ties are broken by its id."""
+    """Return the series of the environment with most numbers; ties are broken by its id."""
     found = [s for s in measured if (s.task, s.metric) == (task, metric)]
 
     def size(series: Series) -> tuple[int, str]:
-        return sum(map(len, series.readings.values())), series.environment_id
+        usable = sum(r.is_usable for some in series.readings.values() for r in some)
+        return usable, series.environment_id
 
     return max(found, key=size, default=None)

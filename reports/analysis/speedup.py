@@ -333,10 +333,12 @@ def _budgets(
     times = mean_interval([*logs.values()])
     if times.point is None or not all(is_timed_as_trained(about, each) for each in pair):
         return Budgets(of_training={})
+    if times.half_width is None:
+        raise NoCurve("the times of a step have no interval, since one process measured them")
     steps = {v: num_steps(about, v, task) for v in (*curve_of(about, baseline), variant)}
     return Budgets(
         of_training=steps | {variant: steps[variant] * math.exp(times.point)},
-        log_error=times.half_width or 0.0,
+        log_error=times.half_width,
     )
 
 

@@ -14,12 +14,14 @@ from bakeoff.reports.document import (
     Section,
     column_rows,
 )
+from bakeoff.reports.results.spoken_names import shown_names
 from bakeoff.reports.stats.intervals import Estimate, Notation
 from bakeoff.suite.schema import About, Expense, Price
 
 _ALL = "all trials"
 _J_PER_KWH = 3.6e6
 _LEAST_IN_KWH = 0.1 * _J_PER_KWH
+_LEAST_MONEY = 0.01  # smaller sums are written as less than that
 _IN_KWH, _IN_KJ = Notation(factor=_J_PER_KWH, unit="kWh"), Notation(factor=1e3, unit="kJ")
 _HELD = (
     "Hours are the time for which trials occupied CPUs and GPUs, according to the resources that "
@@ -38,22 +40,22 @@ def costs_section(about: About) -> Section:
     exhibit = Exhibit(
         title="",
         sentences=(_HELD, *([_ENERGY] if has_energy else [])),
-        tables=(costs_table(about.costs, about.price),),
+        tables=(costs_table(about),),
     )
     return Section(title="Cost", exhibits=(exhibit,), is_folded=True)
 
 
-def costs_table(costs: Sequence[Expense], price: Price | None) -> ReportTable:
+def costs_table(about: About) -> ReportTable:
     """Return a row for each expense and a total; energy and money are included if known."""
-    rows = {each.name: each for each in (*costs, _total(costs))}
-    columns = tuple(_columns(rows, price))
+    rows = {each.name: each for each in (*about.costs, _total(about.costs))}
+    columns = tuple(_columns(rows, about.price))
     return ReportTable(
         name="costs",
         title="Cost",
         task="",
         row_title="trials of",
         columns=columns,
-        rows=column_rows(columns, rows),
+        rows=column_rows(columns, rows, shown=shown_names(about)),
     )
 
 
@@ -85,7 +87,10 @@ def _columns(rows: Mapping[str, Expense], price: Price | None) -> Iterator[Colum
         money = {e.name: price.amount * e.gpu_hours for e in every}
         written = Notation(unit=price.currency, decimals=2)
         title = f"at {price.amount:g} a GPU-hour"
-        yield _column("money", title, price.currency or "1", written, money)
+        column = _column("money", title, price.currency or "1", written, money)
+        least = {n: "less than 0.01" for n, amount in money.items() if 0 < amount < _LEAST_MONEY}
+        entries = {n: replace(e, text=least.get(n, e.text)) for n, e in column.entries.items()}
+        yield replace(column, entries=entries)
 
 
 def _column(

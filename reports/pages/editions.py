@@ -85,9 +85,10 @@ def _scores(sweep: Sweep) -> tuple[str, str]:
         variant: point
         for variant in about.variants
         if (point := column.entries[variant].estimate.point) is not None
+        if series.better != "none" and not series.seeds_diverged(variant)
     }
     texts = {
-        variant: " ".join(filter(None, (entry.text, column.unit, entry.interval)))
+        variant: " ".join(filter(None, (entry.marked, column.unit, entry.interval)))
         for variant, entry in column.entries.items()
     }
     choose = max if series.better == "higher" else min

@@ -144,8 +144,12 @@ def _view(
     amounts = [one.amount for one in every]
     if len(every) < 2 or max(amounts) - min(amounts) <= _SAME * max(amounts):
         return None
-    front = pareto_front({one.variant: (one.amount, one.mean) for one in every}, judged)
+    whole = [one for one in every if not judged.seeds_diverged(one.variant)]
+    front = pareto_front({one.variant: (one.amount, one.mean) for one in whole}, judged)
+    lost = [one.variant for one in every if one not in whole]
     sentence = f"Pareto-optimal by their means alone: {_joined(about, front)}."
+    if lost:
+        sentence += f" Seeds of {_joined(about, lost)} diverged: not ranked."
     drawing = _drawn(about, judged, cost, every, front)
     return View(title=cost.title, sentences=(sentence, cost.how), drawings=(drawing,))
 

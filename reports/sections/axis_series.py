@@ -49,7 +49,8 @@ from bakeoff.reports.results.series import Series, left_out_of_comparison, num_e
 from bakeoff.reports.results.spoken_names import shown_names, spoken_group
 from bakeoff.reports.results.variant_labels import AS_BASELINE, LabelAxis, label_axis
 from bakeoff.reports.stats.intervals import Estimate, as_interval, for_estimates
-from bakeoff.reports.tables.comparison import ARROWS, PARTIAL
+from bakeoff.reports.tables.comparison import ARROWS
+from bakeoff.reports.tables.marks import PARTIAL
 from bakeoff.suite.schema import CONTROLS, LEARNING_RATE, MIXER_ALONE, NUM_SENTENCES, About, Better
 
 LENGTH = "length"

@@ -65,7 +65,7 @@ from bakeoff.reports.stats.intervals import (
     rounded,
 )
 from bakeoff.reports.stats.log_means import Array
-from bakeoff.reports.tables.comparison import PARTIAL
+from bakeoff.reports.tables.marks import PARTIAL
 from bakeoff.suite.schema import About
 from bakeoff.suite.schema.old_labels import Value
 
@@ -193,8 +193,8 @@ class LawGroup:
 
     @property
     def num_missing(self) -> int:
-        """The number of missing seeds of variants that have other seeds."""
-        return sum(one.num_missing for one in (*self.seen, *self.held_out))
+        """The number of seeds without a loss, of variants that the law is fitted to."""
+        return sum(one.num_missing for one in self.seen)
 
     def flops_per_token(self) -> Callable[[float], float] | None:
         """Return training FLOPs per token as a function of parameters, or None if unknown."""
@@ -330,6 +330,11 @@ class FlopsBudget:
     curve: dict[float, float]
     best_size: Estimate
     best_loss: float
+
+    @property
+    def is_identified(self) -> bool:
+        """True if the best size has an interval."""
+        return self.best_size.low is not None
 
 
 def flops_budgets(group: LawGroup) -> tuple[FlopsBudget, ...]:
@@ -550,7 +555,10 @@ def predictions_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Repor
         _column(
             "measured",
             "measured",
-            {name: _entry(one, write) for name, one in measured.items()},
+            {
+                name: _entry(one, write, marks=(PARTIAL,) if every[name].larger.num_missing else ())
+                for name, one in measured.items()
+            },
             unit=unit,
             note="mean of seeds [95 % interval]",
         ),
@@ -561,7 +569,12 @@ def predictions_table(task: str, unit: str, groups: Sequence[LawGroup]) -> Repor
 
 
 def outcome_in_words(one: LawPrediction, write: _Write) -> str:
-    """Return ``within the interval``, or by how much and in which direction the law missed."""
+    """Return ``within the interval``, or by how much and in which direction the law missed.
+
+    A training of which seeds diverged or are missing is not judged.
+    """
+    if num := one.larger.num_missing:
+        return f"not judged, since {num} seed{'' if num == 1 else 's'} of it have no loss"
     if one.is_inside:
         return "within the interval"
     low, high = one.ends
@@ -883,7 +896,7 @@ def _of_budget(budget: FlopsBudget, index: int) -> Iterator[Stroke]:
 
 def _valley(budgets: Sequence[FlopsBudget]) -> Iterator[Stroke]:
     for index, one in enumerate(budgets):
-        size = one.best_size.point
+        size = one.best_size.point if one.is_identified else None
         if size is not None and min(one.curve) <= size <= max(one.curve):
             look = {
                 "color": line_look(index)["color"],
@@ -937,7 +950,9 @@ def _describe_budgets(judged: Series, budgets: Sequence[FlopsBudget]) -> str:
     parts = []
     for one in budgets:
         size, where = one.best_size.point, "none in range"
-        if size is not None:
+        if size is not None and not one.is_identified:
+            where = NOT_IDENTIFIED
+        elif size is not None:
             where = f"{size:,.0f} parameters with {one.best_loss:.4g} {judged.unit}"
         parts.append(f"{with_unit('FLOP', one.flops)}: best size {where}")
     return f"{'; '.join(parts)}."
@@ -1032,9 +1047,11 @@ def _what_is_missing(groups: Sequence[LawGroup]) -> Iterator[str]:
         if group.why_no_law:
             yield f"{group.short_name}: no law is fitted, since there are {group.why_no_law}."
         if group.num_lost or group.num_missing:
+            variants = f"{group.num_lost} variant{'' if group.num_lost == 1 else 's'}"
+            seeds = f"{group.num_missing} seed{'' if group.num_missing == 1 else 's'}"
             yield (
-                f"{group.short_name}: {group.num_lost} variants have no loss, and "
-                f"{group.num_missing} seeds of others are missing; the law is fitted to the rest."
+                f"{group.short_name}: {variants} and {seeds} of others have no loss; the law is "
+                "fitted to the rest."
             )
 
 

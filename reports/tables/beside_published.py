@@ -41,7 +41,8 @@ from bakeoff.reports.stats.intervals import (
     paired_ratio,
     share_interval,
 )
-from bakeoff.reports.tables.comparison import ARROWS, PARTIAL, no_number, time_marks
+from bakeoff.reports.tables.comparison import ARROWS, no_number, time_marks
+from bakeoff.reports.tables.marks import PARTIAL
 from bakeoff.suite.schema import About
 
 _TITLE = "Measured and published scores, speed and memory"

@@ -52,20 +52,9 @@ from bakeoff.reports.stats.intervals import (
     paired_ratio,
     with_digits,
 )
+from bakeoff.reports.tables.marks import NOISY, PARTIAL, UNTOLD
 from bakeoff.reports.tables.speedup import speedup_columns
 from bakeoff.suite.schema import About, Better, Status, metric_title
-
-PARTIAL = Mark(sign="†", name="partial", meaning="This is the mean over the successful seeds only.")
-NOISY = Mark(sign="‡", name="noisy", meaning=NOISY_MEANING)
-UNTOLD = Mark(
-    sign="§",
-    name="no significant difference",
-    meaning=(
-        "This machine could not resolve the difference from the baseline: the interval of the "
-        "ratio is not conclusive, or the ratio is no larger than that between repeated "
-        "measurements of the baseline."
-    ),
-)
 
 
 def comparison_table(about: About, measured: Sequence[Series], task: str) -> ReportTable:

@@ -53,6 +53,7 @@ def sweep_of(plan: Plan, results: Results) -> Sweep:
     from bakeoff.reports.results.frame import curves_frame, results_frame
     from bakeoff.reports.view import Sweep
 
+    results = _of_one_pace(plan, results)
     found = results_frame(result_rows(plan, results))
     about = about_with_provenance(plan, results)
     if any(made.num_gpus for made in about.provenances.values()):
@@ -142,14 +143,43 @@ def about_with_provenance(plan: Plan, results: Results) -> About:
     )
 
 
+def _of_one_pace(plan: Plan, results: Results) -> Results:
+    """Leave out trainings of other machines, if several found different numbers of steps.
+
+    A training that takes as long as the baseline's has a number of steps of its own on each
+    machine, so that a mean over machines would be that of different trainings. The machine with
+    most of their results is kept.
+    """
+    found: dict[tuple[str, str], set[float]] = {}
+    for cell in plan.cells:
+        for value in _found_steps(results.get(cell.trial_id, ())):
+            found.setdefault((cell.task, cell.variant), set()).add(value)
+    differing = {of for of, values in found.items() if len(values) > 1}
+    if not differing:
+        return results
+    trials = {cell.trial_id for cell in plan.cells if (cell.task, cell.variant) in differing}
+    trials -= {cell.trial_id for cell in plan.cells if (cell.task, cell.variant) not in differing}
+    places = [each.provenance.environment_id for t in trials for each in results.get(t, ())]
+    kept = max(sorted({*places}), key=places.count)
+    return {
+        trial: [r for r in some if trial not in trials or r.provenance.environment_id == kept]
+        for trial, some in results.items()
+    }
+
+
+def _found_steps(results: Iterable[Result]) -> Iterator[float]:
+    for measured in (m for each in results for m in each.measurements):
+        if measured.metric == TRAINING_STEPS and measured.value is not None:
+            yield measured.value
+
+
 def _with_found_steps(plan: Plan, results: Results) -> Mapping[str, Mapping[str, int]]:
     """Return the steps of each training: those of the plan, and those that trials have found."""
     found = {task: dict(steps) for task, steps in plan.about.training_steps.items()}
     for cell in plan.cells:
-        for measured in (m for each in results.get(cell.trial_id, ()) for m in each.measurements):
-            if measured.metric == TRAINING_STEPS and measured.value is not None:
-                # The trainings use the first result too.
-                found.setdefault(cell.task, {}).setdefault(cell.variant, round(measured.value))
+        for value in _found_steps(results.get(cell.trial_id, ())):
+            # The trainings use the first result too.
+            found.setdefault(cell.task, {}).setdefault(cell.variant, round(value))
     return found
 
 

@@ -30,6 +30,8 @@ from bakeoff.suite.reporting.build import Sweeps, sweeps_of_journal
 from bakeoff.suite.reporting.frames import CURVES_FILE, RESULTS_FILE
 from bakeoff.suite.schema import FAILURES, About, Status
 from bakeoff.suite.spec import SpecError
+from bakeoff.suite.tasks.registry import task_class
+from bakeoff.suite.tasks.task import TaskError
 from bakeoff.suite.text import command
 
 AT = "at_"  # prefix of the columns of coordinates
@@ -123,8 +125,11 @@ def curves_of(held: Held) -> pd.DataFrame:
     for out, sweep in _each(held):
         about, found = sweep.about, sweep.in_order.curves
         values = {variant: all_values_of(about, variant) for variant in about.variants}
-        per_step = {variant: _tokens_per_step(about, values[variant]) for variant in values}
-        rates = found["variant"].map(per_step).astype("Int64")
+        pairs = list(zip(found["task"], found["variant"], strict=True))
+        per_step = {
+            (task, v): _tokens_per_step(about, task, values.get(v, {})) for task, v in {*pairs}
+        }
+        rates = pd.Series([per_step[pair] for pair in pairs], index=found.index, dtype="Int64")
         split, metric = zip(*map(_split, found["metric"]), strict=True) if len(found) else ((), ())
         axes = {
             f"{PREFIX}{axis}": _objects((values[v].get(axis) for v in found["variant"]), found)
@@ -180,20 +185,26 @@ def shown_on_pages(sweeps: Sweeps, names: Iterable[str], scale: str | None) -> l
 def trial_counts(sweeps: Iterable[Sweep]) -> dict[str, int]:
     """Return the number of trials by status, and of those that failed.
 
-    A noisy timing is a measurement; its trial is ok.
+    A noisy timing is a measurement; its trial is ok. A trial that measures several variants has the
+    status of the worst.
     """
-    statuses: dict[str, str] = {}
+    statuses: dict[str, Status] = {}
     for sweep in sweeps:
         rows = sweep.results
-        for trial_id, status in zip(rows["trial_id"], rows["status"], strict=True):
-            is_noisy = status == Status.NOISY
-            statuses[trial_id] = str(Status.OK) if is_noisy else status
+        for trial_id, text in zip(rows["trial_id"], rows["status"], strict=True):
+            status = Status.OK if text == Status.NOISY else Status(text)
+            statuses[trial_id] = max(status, statuses.get(trial_id, status), key=_rank)
     counts = Counter(statuses.values())
     return {
         "failed": sum(counts[status] for status in FAILURES),
         "skipped": counts[Status.SKIPPED],
         **{str(status): counts[status] for status in Status if counts[status]},
     }
+
+
+def _rank(status: Status) -> tuple[bool, bool, str]:
+    """Return a key that is larger for a worse status."""
+    return status in FAILURES, status is not Status.OK, status
 
 
 def write_records(sweeps: Iterable[Sweep], file: Path) -> None:
@@ -234,8 +245,12 @@ def _typed(values: Sequence[Any]) -> pd.Series[Any]:
     return pd.Series(array.to_pylist(), dtype=nullable if array.null_count else whole)
 
 
-def _tokens_per_step(about: About, values: Mapping[str, Any]) -> int | None:
+def _tokens_per_step(about: About, task: str, values: Mapping[str, Any]) -> int | None:
     batch, length = (values.get(name, about.settings.get(name)) for name in ("batch", "length"))
+    try:
+        length = task_class(task).fixed_length or length
+    except TaskError:  # a task of the user's own that is not at hand
+        return None
     return batch * length if type(batch) is int and type(length) is int else None
 
 

@@ -53,6 +53,8 @@ KINDS = {
     "validation_bits": ("validation", "bit", "lower"),
     "seconds": ("step_time", "s", "lower"),
     "tokens_per_second": ("step_time", "1/s", "higher"),
+    "test_accuracy": ("validation", "1", "higher"),
+    "steps_to_target": ("validation", "1", "lower"),
     "num_parameters": ("parameters", "1", "none"),
     "peak_bytes": ("peak_memory", "B", "lower"),
     "scaling_efficiency": ("step_time", "1", "higher"),

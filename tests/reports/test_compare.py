@@ -510,3 +510,21 @@ def test_the_drift_is_the_median_ratio_of_the_kernels_of_one_machine() -> None:
     assert machine_drift(a, b) == (pytest.approx(1.2), 3)
     elsewhere = selection(rows(KERNEL, [2.0], made=THERE))
     assert machine_drift(a, elsewhere) is None
+
+
+def test_counts_are_compared_over_common_seeds() -> None:
+    def counted(values: dict[int, float]) -> Selection:
+        found = rows("steps_to_target", [*values.values()])
+        return selection([{**one, "seed": seed} for one, seed in zip(found, values, strict=True)])
+
+    (found,) = compare_selections(
+        counted({0: 100, 1: 100, 2: 100}), counted({0: 120, 5: 40, 6: 40})
+    )
+    assert (found.kind, found.finding, found.estimate.point) == ("count", "worse", 1.2)
+    (found,) = compare_selections(counted({0: 100, 1: 300, 2: 300}), counted({0: 100}))
+    assert (found.finding, found.summaries, found.estimate.point) == ("identical", (100, 100), 1.0)
+
+
+def test_shares_that_happen_to_be_whole_are_tested() -> None:
+    found = change("test_accuracy", [0.0, 1.0, 0.0], [1.0, 1.0, 0.0])
+    assert (found.kind, found.outcome) == ("score", "open")

@@ -238,3 +238,26 @@ def test_it_is_said_that_a_start_is_not_counted(changes: dict[str, Any], is_said
     ]
     assert costs
     assert all(("pre-training" in cost.how) == is_said for cost in costs)
+
+
+def test_failures_do_not_make_an_environment_the_most_measured() -> None:
+    said = synthetic.about()
+    ends = {"fast": (0.01, 0.02, 0.03), "slow": (9.0, None, None, None, None)}
+    rows = [
+        synthetic.row(
+            said,
+            "heads=8",
+            TASK,
+            "step_time",
+            synthetic.SECONDS,
+            seed=seed,
+            value=value,
+            status="ok" if value else "out_of_memory",
+            environment_id=place,
+            trial_id=f"{place}-{seed}",
+        )
+        for place, values in ends.items()
+        for seed, value in enumerate(values)
+    ]
+    times = known(step_times(all_series(said, results_frame(rows)), TASK))
+    assert (times.environment_id, times.seconds) == ("fast", {"heads=8": 0.02})

@@ -342,3 +342,15 @@ def test_false_verdicts_at_length() -> None:
         shares = " / ".join(f"{100 * cells[noise, kind, truth, n]:.1f}" for n in (3, 5, 10))
         print(f"{noise} {kind:12} {truth}: {shares} %")
     assert all(share <= ALPHA + _slack(num) for share in cells.values())
+
+
+def test_the_time_of_one_process_supports_nothing() -> None:
+    said = made.about(5, 4, by=1.05, counted_by="step_time")
+    rng = np.random.default_rng(3)
+    drawn = made.measured(rng, 5, speedup=1.3, noise=0.02, num_budgets=4, time_noise=0.2)
+    assert known(verdict(said, drawn)).outcome is ClaimOutcome.INCONCLUSIVE
+    scores, flops, times = drawn
+    readings = {**times.readings, made.MIXER: times.of(made.MIXER)[:1]}
+    found = known(verdict(said, (scores, flops, replace(times, readings=readings))))
+    assert found.outcome is ClaimOutcome.INVALID
+    assert found.finding.endswith("have no interval, since one process measured them")

@@ -253,3 +253,25 @@ def test_the_figure_at_the_top_of_the_page_is_not_drawn_again() -> None:
     )
     assert exhibit.sentences[2].startswith("Pareto-optimal by their means alone: 4 heads; ")
     assert [view.title for view in exhibit.views] == ["training time"]
+
+
+def test_a_variant_of_which_seeds_diverged_is_not_on_the_front() -> None:
+    sweep = whole()
+    rows = sweep.results.copy()
+    of_task = (rows["task"] == TASK) & (rows["metric"] == "accuracy")
+    first = rows[of_task]["variant"].iloc[0]
+    here = of_task & (rows["variant"] == first)
+    rows.loc[here & (rows["seed"] == 0), "value"] = 1.0
+    rows.loc[here & (rows["seed"] > 0), ["value", "status", "reason"]] = [
+        float("nan"),
+        "diverged",
+        "nan",
+    ]
+    measured = all_series(sweep.about, rows)
+    score = known(primary([s for s in measured if s.task == TASK], TASK))
+    made = known(tradeoff_exhibit(sweep.about, measured, score))
+    name = shown_name(sweep.about, first)
+    for view in made.views:
+        front, _, lost = view.sentences[0].partition(" Seeds of ")
+        assert name not in front.split(": ", 1)[1]
+        assert lost == f"{name} diverged: not ranked."

@@ -18,14 +18,21 @@ from bakeoff.reports.pages.ablation import Page, page
 from bakeoff.reports.render import render
 from bakeoff.reports.results.frame import about_from_json, about_to_json
 from bakeoff.reports.sections.scaling_law import (
+    FlopsBudget,
     LawGroup,
+    _describe_budgets,
+    _valley,
     flops_budgets,
     frontier,
     law_groups,
     law_in_words,
     law_section,
+    predictions_table,
 )
+from bakeoff.reports.stats.intervals import Estimate
+from bakeoff.reports.tables.marks import PARTIAL
 from bakeoff.reports.view import Sweep
+from tests.reports.conftest import known
 from tests.reports.made_scaling_law import (
     DIMS,
     HELD_OUT,
@@ -293,7 +300,7 @@ def test_what_is_missing_is_said() -> None:
     lost = rows["variant"].eq("mixer=lstm, dim=16, steps=250") & rows["probe"].eq("quality")
     rows.loc[lost, ["value", "status"]] = [math.nan, "diverged"]
     first = paged(replace(of, results=rows)).findings[0]
-    assert any("mixer=lstm: 1 variants have no loss" in s for s in first.sentences)
+    assert any("LSTM: 1 variant and " in s for s in first.sentences)
 
 
 def test_other_ablations_have_no_such_section(held: Page) -> None:
@@ -326,3 +333,33 @@ def test_the_report_is_the_same_again_and_its_tables_are_files(tmp_path: Path) -
     svg = (one / "figures" / f"{TASK}-scaling-law.svg").read_text()
     assert "in the held-out training, predicted" in svg
     assert (one / "tables" / f"{TASK}-scaling-predictions.tex").is_file()
+
+
+def test_a_held_out_training_that_lost_seeds_is_not_judged() -> None:
+    made = sweep(noise=0.004)
+    rows = made.results.copy()
+    lost = (rows["variant"] == "mixer=lstm, dim=96, steps=4000") & (rows["probe"] == "quality")
+    lost &= rows["seed"] < 2
+    rows.loc[lost, ["value", "status", "reason"]] = [float("nan"), "diverged", "x"]
+    several = groups(Sweep(about=made.about, results=rows, curves=made.curves))
+    attention, lstm = several
+    assert (lstm.num_lost, lstm.num_missing) == (0, 0)  # the fit has all its seeds
+    table = known(predictions_table(TASK, "bit", several))
+    by_name = {row.title: row.entries for row in table.rows}
+    measured, outcome = by_name["LSTM, width 96, 4,000 steps"][-2:]
+    assert measured.marks == (PARTIAL,)
+    assert outcome.text == "not judged, since 2 seeds of it have no loss"
+    assert "not judged" not in by_name["attention, width 96, 4,000 steps"][-1].text
+    assert attention.num_missing == 0
+
+
+def test_a_best_size_that_is_not_identified_is_not_drawn_or_told() -> None:
+    point = Estimate(n=20, point=15_000.0)
+    curve = {1e4: 2.0, 2e4: 1.9}
+    one = FlopsBudget(flops=1e12, measured={}, curve=curve, best_size=point, best_loss=1.9)
+    (bits,) = (s for s in sweep().series if s.metric == "bits_per_character")
+    assert _describe_budgets(bits, [one]) == "1 TFLOP: best size not identified."
+    assert not list(_valley([one]))
+    sure = replace(one, best_size=replace(point, low=1e4, high=2e4))
+    assert "15,000 parameters" in _describe_budgets(bits, [sure])
+    assert len(list(_valley([sure]))) == 1

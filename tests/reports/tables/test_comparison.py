@@ -17,13 +17,12 @@ from bakeoff.reports.results.frame import results_frame
 from bakeoff.reports.results.reading import Coverage
 from bakeoff.reports.results.series import Series, all_series
 from bakeoff.reports.tables.comparison import (
-    NOISY,
     TRAINING_SPEED,
-    UNTOLD,
     comparison_table,
     primary,
     whole_coverage,
 )
+from bakeoff.reports.tables.marks import NOISY, UNTOLD
 from bakeoff.suite.schema import BASELINE_AGAIN, About, MetricSpec, Provenance
 from tests.reports import conftest as synthetic
 from tests.reports.conftest import ends, entry, known, series_of, t_interval

@@ -17,7 +17,6 @@ from bakeoff.reports.document import Entry, ReportTable
 from bakeoff.reports.pages.crossings import crossings_in_words
 from bakeoff.reports.results.length_sweep import Growth, find, growths
 from bakeoff.reports.results.spoken_names import shown_name
-from bakeoff.reports.tables.comparison import NOISY, UNTOLD
 from bakeoff.reports.tables.exponents import exponents_table, powers_in_words, theory_remarks
 from bakeoff.reports.tables.length_sweep import (
     costs_table,
@@ -28,6 +27,7 @@ from bakeoff.reports.tables.length_sweep import (
     use_in_words,
     utilisation_table,
 )
+from bakeoff.reports.tables.marks import NOISY, UNTOLD
 from tests.reports import mixers_alone
 from tests.reports.conftest import known
 

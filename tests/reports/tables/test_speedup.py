@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from scipy.optimize import brentq
 
 from bakeoff.reports.document import Column
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.tables.comparison import comparison_table
+from bakeoff.reports.tables.marks import PARTIAL, UNTOLD
 from bakeoff.reports.tables.speedup import speedup_columns
 from bakeoff.reports.view import Sweep
+from tests.reports import made_speedup
 from tests.reports.made_scaling_law import STEPS, TASK, num_parameters, sweep, true_loss
 
 LSTM = [f"mixer=lstm, dim=32, steps={steps}" for steps in STEPS]
@@ -74,3 +78,38 @@ def test_an_interval_says_which_end_is_a_limit_and_how_it_compares_with_one() ->
         is_better, is_worse = low > 1 and "≤" not in start, high < 1 and "≥" not in end
         assert entry.tone == ("better" if is_better else "worse" if is_worse else "")
     assert any("≤" in entry.interval for entry in entries)
+
+
+def _diverged(of: Sweep, variant: str, seeds: Sequence[int]) -> Sweep:
+    rows = of.results.copy()
+    lost = (rows["variant"] == variant) & (rows["probe"] == "quality") & rows["seed"].isin(seeds)
+    rows.loc[lost, ["value", "status", "reason"]] = [float("nan"), "diverged", "nan"]
+    return Sweep(about=of.about, results=rows, curves=of.curves)
+
+
+def test_a_variant_of_which_seeds_diverged_is_marked_and_not_called_better() -> None:
+    variant, made = LSTM[1], sweep(noise=1e-4)
+    (whole,) = columns(made)
+    assert (whole.entries[variant].marks, whole.entries[variant].tone) == ((), "better")
+    (column,) = columns(_diverged(made, variant, [0]))
+    assert (column.entries[variant].marks, column.entries[variant].tone) == ((PARTIAL,), "")
+    assert column.entries[LSTM[2]].marks == ()
+
+
+def test_a_budget_without_a_score_is_not_counted() -> None:
+    (column,) = columns(_diverged(sweep(), ALONG[-1], [0, 1, 2]))
+    assert "from 3 of 4 budgets" in column.note
+    assert {column.entries[variant].tone for variant in LSTM} == {""}
+
+
+def test_times_that_the_machine_does_not_resolve_are_marked() -> None:
+    said = made_speedup.about(5, 4, counted_by="step_time")
+    rng = np.random.default_rng(3)
+    drawn = made_speedup.measured(rng, 5, speedup=1.15, noise=0.02, num_budgets=4, time_noise=0.01)
+    scores, flops, times = drawn
+    for resolution, tone, marks in ((0.0, "better", ()), (0.3, "", (UNTOLD,))):
+        beside = (scores, flops, replace(times, resolution=resolution))
+        in_flops, in_time = speedup_columns(said, beside, scores, said.variants)
+        assert (in_flops.entries[made_speedup.MIXER].tone) == "better"
+        entry = in_time.entries[made_speedup.MIXER]
+        assert (entry.tone, entry.marks) == (tone, marks)

@@ -91,9 +91,11 @@ def test_the_page_says_hours_energy_and_money(tmp_path: Path) -> None:
     ]
     text = page_of(sweep.plan, results, Price(amount=2.5, currency="€"), tmp_path)
     assert "| GPU-hours | energy (kWh) | at 2.5 a GPU-hour (€) |" in text
-    assert "| heads=1 | 3 | 1.200 | 0.6000 | 0.08333 (of 2 of 3 trials) | 1.50 |" in text
-    assert "| heads=8 | 3 | 1.200 | 0.6000 | 0.1250 | 1.50 |" in text
+    assert "| 1 head | 3 | 1.200 | 0.6000 | 0.08333 (of 2 of 3 trials) | 1.50 |" in text
+    assert "| 8 heads | 3 | 1.200 | 0.6000 | 0.1250 | 1.50 |" in text
     assert "| all trials | 9 | 3.600 | 1.800 | 0.3333 (of 8 of 9 trials) | 4.50 |" in text
+    cheap = page_of(sweep.plan, results, Price(amount=0.01, currency="€"), tmp_path)
+    assert "| 8 heads | 3 | 1.200 | 0.6000 | 0.1250 | less than 0.01 |" in cheap
     with (tmp_path / "heads/tables/costs.csv").open(newline="") as file:
         *_, total = csv.DictReader(file)
     assert float(total["energy (J)"]) == pytest.approx(8 * 150e3)

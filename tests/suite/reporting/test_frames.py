@@ -17,6 +17,7 @@ from bakeoff.suite.reporting.frames import (
     curve_rows,
     result_rows,
     sweep_files,
+    sweep_of,
 )
 from bakeoff.suite.schema import Measurement, Plan, Point, Provenance, Result, Sample, Status, Trial
 from bakeoff.suite.spec import vary
@@ -287,3 +288,27 @@ def test_a_page_gives_the_signature_of_its_metric(
 
 def test_other_metrics_have_no_signature(planned: Plan) -> None:
     assert planned.about.signatures == {}
+
+
+def test_of_trainings_as_long_as_the_baselines_one_machine_is_kept() -> None:
+    """Each machine found its own number of steps, so that their mean would be of no training."""
+    axes = [vary("mixer", ["attention", "lstm"])]
+    ablation = make_ablation(axes=axes, probes=["quality"], scale={"equal": "seconds"})
+    planned = plan(ablation, seeds=4)
+    steps = {HERE.environment_id: 40, THERE.environment_id: 160}
+    results: list[Result] = []
+    for trial in planned.trials:
+        for made in (HERE, THERE):
+            if trial.probe == "pace":
+                found = float(steps[made.environment_id])
+                spec = Measurement(metric="training_steps", value=found, unit="1", better="none")
+                results.append(replace(_quality(trial, 0.0), provenance=made, measurements=(spec,)))
+            elif trial.probe == "quality" and (made is THERE or trial.seed < 2):
+                results.append(replace(_quality(trial, 2.0), provenance=made))
+    sweep = sweep_of(planned, by_trial(results))
+    lstm = sweep.results.query("variant == 'mixer=lstm' and metric == 'bits_per_character'")
+    assert set(lstm["environment_id"]) == {THERE.environment_id}
+    assert sorted(lstm["seed"]) == [0, 1, 2, 3]
+    assert [of["mixer=lstm"] for of in sweep.about.training_steps.values()] == [160]
+    others = sweep.results.query("variant == 'mixer=attention' and metric == 'bits_per_character'")
+    assert len(others) == 6  # the baseline trains for the same steps everywhere

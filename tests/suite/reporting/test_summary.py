@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from bakeoff.reports.results.series import all_series, without_controls
-from bakeoff.reports.tables.comparison import PARTIAL, comparison_table
+from bakeoff.reports.tables.comparison import comparison_table
+from bakeoff.reports.tables.marks import PARTIAL
 from bakeoff.suite.planning.plan import plan
 from bakeoff.suite.reporting import build
 from bakeoff.suite.reporting.build import findings_of, summary_lines

@@ -13,6 +13,7 @@ from scipy.stats import false_discovery_control
 
 import bakeoff
 from bakeoff.reports.render import render
+from bakeoff.reports.view import read_sweep
 from bakeoff.suite.journal.journal import Journal
 from bakeoff.suite.planning.plan import plan
 from bakeoff.suite.reporting.tidy import (
@@ -24,6 +25,7 @@ from bakeoff.suite.reporting.tidy import (
 )
 from bakeoff.suite.schema import Measurement, Plan, Provenance, Result, Status
 from bakeoff.suite.spec import Claim, Model, SpecError, vary
+from tests.conftest import ROOT
 from tests.reports.conftest import sweep as synthetic
 from tests.suite.finished_sweep import METRIC, TASK, FinishedSweep
 from tests.suite.heads_sweep import HEADS
@@ -286,3 +288,23 @@ def test_failed_trials_are_rows(fold: Fold) -> None:
     assert set(frame["axis_heads"]) == {1, 2, 8}
     assert bakeoff.curves(out=out).empty
     assert HEADS.place.device in set(frame["device"])
+
+
+def test_tokens_are_those_of_a_task_of_fixed_length() -> None:
+    home = ROOT / "docs" / "results" / "long_range"
+    shipped = read_sweep(home / "results.parquet", home / "curves.parquet")
+    frame = curves_of({"out": [shipped]})
+    per_step = (frame["tokens"] / frame["step"]).groupby(frame["task"]).unique()
+    flops = shipped.results[shipped.results["metric"] == "forward_flops"]
+    for task, at in flops.groupby("task")["at"].unique().items():
+        (length,) = (int(place.removeprefix("length=")) for place in at)
+        assert list(per_step[task]) == [shipped.about.settings["batch"] * length]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_trial_that_measures_several_variants_has_the_worst_status(order: int) -> None:
+    whole = synthetic()
+    statuses = ["ok", "out_of_memory"][::order]
+    rows = whole.results.iloc[:2].assign(trial_id="shared", status=statuses)
+    counts = trial_counts([replace(whole, results=rows)])
+    assert counts == {"failed": 0, "skipped": 0, "out_of_memory": 1}
