@@ -23,6 +23,7 @@ from bakeoff.reports.analysis.speedup import (
     speedup_of,
 )
 from bakeoff.reports.analysis.time_comparison import log_ratios
+from bakeoff.reports.document import capitalized
 from bakeoff.reports.results.reading import coverage, is_noisy
 from bakeoff.reports.results.series import Series, advantages, num_expected
 from bakeoff.reports.results.spoken_names import shown_name, shown_names
@@ -509,7 +510,7 @@ def _improvement(found: Evidence, made: Improvement) -> str:
         f"(95 % interval {chance.low:.2f} to {chance.high:.2f})."
     )
     rule = "A diverged seed counted as worse than any score, "
-    return rule + text if found.diverged else text
+    return rule + text if found.diverged else capitalized(text)
 
 
 def _sign_flip(found: Evidence, test: SignFlip) -> Iterator[str]:

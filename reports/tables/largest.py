@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from bakeoff.reports.document import NO_ENTRY, Column, Entry, ReportTable, readable
+from bakeoff.reports.document import NO_ENTRY, Column, Entry, ReportTable, capitalized, readable
 from bakeoff.reports.results.reading import Reading, coordinates, reading_of
 from bakeoff.reports.results.spoken_names import shown_name
 from bakeoff.reports.stats.intervals import Estimate, as_quantity, median_range
@@ -75,14 +75,14 @@ def largest_table(about: About, results: pd.DataFrame, environment_id: str) -> R
 
 
 def failures_in_words(about: About, results: pd.DataFrame, environment_id: str) -> str:
-    """Return text such as ``kernel=materialised runs out of memory at 65,536 tokens.``, or ""."""
+    """Return text such as ``Attention runs out of memory at 65,536 tokens.``, or ""."""
     here = results[results["environment_id"] == environment_id]
     said = [
         f"{shown_name(about, variant)} runs out of memory at {place:,} {ladder.unit}"
         for ladder in _ladders(about, here)
         for variant, place in ladder.failures.items()
     ]
-    return f"{'; '.join(said)}." if said else ""
+    return f"{capitalized('; '.join(said))}." if said else ""
 
 
 def _ladders(about: About, results: pd.DataFrame) -> Iterator[_Ladder]:

@@ -392,7 +392,7 @@ def test_an_open_verdict_says_how_many_seeds_would_settle_it() -> None:
     assert answer.basis.endswith(" About 18 seeds would settle it.")
     assert answer.smallest_effect == pytest.approx(smallest_effect(0.2, 3, num_pairs=3))
     assert answer.details[:-1] == (
-        "a was better in 2 of 3 seeds: probability of improvement 0.67 "
+        "A was better in 2 of 3 seeds: probability of improvement 0.67 "
         "(95 % interval 0.09 to 0.99).",
         "The smallest possible p-value of an exact sign-flip test is 0.25 with 3 seeds; it takes 6 "
         "to reach 0.05.",

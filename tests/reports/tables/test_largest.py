@@ -88,7 +88,7 @@ def test_the_last_that_fits_stands_beside_the_first_that_does_not() -> None:
         "c": [("out of memory at 32", ""), ("–", "")],
     }
     assert failures_in_words(ABOUT, rows(PLACE, lost), PLACE.environment_id) == (
-        "b runs out of memory at 4,096 tokens; c runs out of memory at 32 tokens; "
+        "B runs out of memory at 4,096 tokens; c runs out of memory at 32 tokens; "
         "b runs out of memory at 64 sequences."
     )
 
@@ -117,4 +117,4 @@ def test_a_page_has_it_where_a_mixer_ran_out_of_memory() -> None:
     frame.loc[is_lost, ["value", "status"]] = [None, "out_of_memory"]
     section = known(mixers_section(mixers_alone.about(), frame))
     (shown,) = (one for one in section.exhibits if one.title == "The largest that fits")
-    assert shown.sentences[0] == "kernel materialised runs out of memory at 4,096 tokens."
+    assert shown.sentences[0] == "Kernel materialised runs out of memory at 4,096 tokens."
