@@ -144,7 +144,7 @@ def test_more_findings_stand_below_the_figure(name: str, part: str) -> None:
         ("data_parallel", "26,400 (2 workers) against 20,100 (1 worker), 6,300 better (1,100 to "),
         ("data_parallel", "Model state size with 2 workers: 6.21 MiB at ZeRO 0"),
         ("decisions", "; asked for 0.192 and 0.767, the Decision Transformer got "),
-        ("delta_rule", "worse: no convolution over keys and values by 0.76 ("),
+        ("delta_rule", "worse: no convolution over keys and values by 0.8357 ("),
         ("gradients", "Initial gradient (log10) at distance 64 is "),
         ("linear_attention", "linear Transformer, FNet and S4D at every length."),
         ("masking", "better: 40 % masked by 0.062 (0.034 to 0.090); worse: "),
