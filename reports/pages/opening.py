@@ -20,7 +20,6 @@ from bakeoff.reports.results.length_sweep import Growth, find
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.results.spoken_names import (
     axis_in_words,
-    shown_name,
     spoken_group,
     spoken_name,
     value_in_words,
@@ -390,10 +389,7 @@ def _dots(case: _OpeningCase) -> Opening | None:
     others = [v for v in met if v not in first]
     chosen = {*first, *shown_variants(about, others, max(3, MOST_DRAWN - len(first)))}
     shown = [v for v in met if v in chosen]
-    names = {v: shown_name(about, v) for v in shown}
-    if len(set(names.values())) < len(names):
-        names = {}
-    drawing = score_figure(about, series, shown, compared=case.sides, names=names)
+    drawing = score_figure(about, series, shown, compared=case.sides)
     return Opening(drawings=(drawing,)) if drawing else None
 
 

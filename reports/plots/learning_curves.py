@@ -18,7 +18,7 @@ from bakeoff.reports.plots.line_chart import ChartLine, LineChart, LineStyle, Pl
 from bakeoff.reports.plots.style import MAX_LINES, axis_title, caption, line_look
 from bakeoff.reports.results.axis_values import belongs
 from bakeoff.reports.results.series import Series, is_share
-from bakeoff.reports.results.spoken_names import shown_name
+from bakeoff.reports.results.spoken_names import shown_names
 from bakeoff.reports.stats.intervals import Estimate, mean_interval, share_interval
 from bakeoff.suite.schema import About, Better
 
@@ -119,7 +119,8 @@ def curves_figure(about: About, curves: Curves) -> Drawing | None:
     The mean ends where the first seed ends, so it always includes all seeds. Return None if no
     variant has points.
     """
-    lines = [_line(about, curves, variant) for variant in list(curves.seeds)[:MAX_LINES]]
+    names = shown_names(about)
+    lines = [_line(about, curves, v, names[v]) for v in list(curves.seeds)[:MAX_LINES]]
     if not lines:
         return None
     drawn = [curves.seeds[about.variants[line.index]] for line in lines]
@@ -154,10 +155,10 @@ def mean_curve(seeds: Sequence[SeedCurve], *, of_shares: bool = False) -> dict[f
     }
 
 
-def _line(about: About, curves: Curves, variant: str) -> ChartLine:
+def _line(about: About, curves: Curves, variant: str, name: str) -> ChartLine:
     """Return the curves of all seeds, and their mean over the steps that every seed reached."""
-    index, name = about.variants.index(variant), shown_name(about, variant)
-    look, is_baseline = line_look(index), variant == about.baseline
+    index, is_baseline = about.variants.index(variant), variant == about.baseline
+    look = line_look(index)
     seeds = curves.seeds[variant]
     mean = mean_curve(seeds, of_shares=is_share(curves.metric, curves.unit))
     # Draw one stroke with gaps: matplotlib would need half a minute for a thousand strokes.

@@ -26,7 +26,7 @@ from bakeoff.reports.plots.line_chart import (
 from bakeoff.reports.plots.style import GREY, INK, MAX_LINES, caption, label, line_look, with_unit
 from bakeoff.reports.results.length_sweep import Growth
 from bakeoff.reports.results.reading import median_of
-from bakeoff.reports.results.spoken_names import baseline_in_words, shown_name
+from bakeoff.reports.results.spoken_names import baseline_in_words, shown_name, shown_names
 from bakeoff.reports.stats.intervals import Estimate, as_ratio
 from bakeoff.suite.schema import MIXER_ALONE, About
 
@@ -125,7 +125,7 @@ def crossover_figure(about: About, growth: Growth, what: str) -> Drawing | None:
 
 def _lines(about: About, growth: Growth, *, is_ratio: bool = False) -> list[ChartLine]:
     """Return the lines of the first variants with positive numbers (or ratios to the baseline)."""
-    found = []
+    found, names = [], shown_names(about)
     for index, variant in enumerate(about.variants):
         timed = (variant, about.baseline) if is_ratio else (variant,)
         estimates: dict[float, Estimate] = {}
@@ -138,7 +138,7 @@ def _lines(about: About, growth: Growth, *, is_ratio: bool = False) -> list[Char
         is_baseline = variant == about.baseline
         if estimates and not (is_ratio and is_baseline):
             line = ChartLine(
-                name=shown_name(about, variant),
+                name=names[variant],
                 index=index,
                 is_baseline=is_baseline,
                 estimates=estimates,

@@ -20,7 +20,7 @@ from bakeoff.reports.plots.style import BLUE, GREY, INK, axis_title, drawing_sty
 from bakeoff.reports.results.axis_values import belongs
 from bakeoff.reports.results.reading import Coverage, coverage
 from bakeoff.reports.results.series import Series, floors_of, is_bound, num_expected
-from bakeoff.reports.results.spoken_names import shown_name
+from bakeoff.reports.results.spoken_names import shown_names
 from bakeoff.reports.stats.intervals import as_interval, for_quantities, for_scores
 from bakeoff.suite.schema import MIXER_ALONE, About
 
@@ -80,7 +80,6 @@ def score_figure(
     series: Series,
     variants: Sequence[str] | None = None,
     compared: Sequence[str] = (),
-    names: Mapping[str, str] | None = None,
 ) -> Drawing | None:
     """Draw every seed of each variant as a dot, and the mean as a diamond with its 95 % interval.
 
@@ -89,7 +88,6 @@ def score_figure(
         series: A score, or another quantity that a claim is about.
         variants: The variants to show, from the top; by default all that take part in the task.
         compared: The variants to highlight, such as the two sides of a claim; none by default.
-        names: Variant -> its name in the figure; by default its label.
 
     Returns:
         The figure, or None if there is no number or there are too many variants to show.
@@ -104,7 +102,7 @@ def score_figure(
     where = "mixers alone" if series.task == MIXER_ALONE else readable(series.task)
     at = f", at {series.at.replace('=', ' ')}" if series.at else ""
     title = f"{capitalized(readable(series.metric))} on {where}{at}"
-    named = names or {variant: shown_name(about, variant) for variant in variants}
+    named = shown_names(about)
     rows = [label(named[variant], width=_NAME_WIDTH) for variant in variants]
     rooms = [max(1.0, _LINE_ROOM * (1 + text.count("\n"))) for text in rows]
     places = [sum(rooms[:row]) + (rooms[row] - 1) / 2 for row in range(len(rooms))]

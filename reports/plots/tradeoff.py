@@ -29,7 +29,7 @@ from bakeoff.reports.plots.style import (
 )
 from bakeoff.reports.results.axis_values import belongs
 from bakeoff.reports.results.series import Series
-from bakeoff.reports.results.spoken_names import proper_name, shown_name
+from bakeoff.reports.results.spoken_names import proper_name, shown_names
 from bakeoff.reports.stats.intervals import for_quantities
 from bakeoff.suite.schema import About
 
@@ -155,7 +155,8 @@ def _view(
 
 
 def _joined(about: About, front: Sequence[str]) -> str:
-    names = [shown_name(about, variant) for variant in front[:MAX_LINES]]
+    shown = shown_names(about)
+    names = [shown[variant] for variant in front[:MAX_LINES]]
     rest = len(front) - len(names)
     return f"{'; '.join(names)}{f'; and {rest} more' if rest else ''}"
 
@@ -166,9 +167,8 @@ def _scored(
     """Return every variant that has both a score and a cost, in the order of the ablation."""
     found = []
     sizes = Counter(families.values())
-    named = {v: shown_name(about, v) for v in about.variants} | {
-        v: proper_name(family) for v, family in families.items() if sizes[family] > 1
-    }
+    shown = shown_names(about)
+    named = shown | {v: proper_name(family) for v, family in families.items() if sizes[family] > 1}
     places = {family: place for place, family in enumerate(dict.fromkeys(named.values()))}
     for variant in about.variants:
         amount, scores = cost.amounts.get(variant, 0.0), tuple(judged.values(variant).values())
@@ -176,7 +176,7 @@ def _scored(
             found.append(
                 _Scored(
                     variant=variant,
-                    name=shown_name(about, variant),
+                    name=shown[variant],
                     family=named[variant],
                     index=places[named[variant]],
                     amount=amount,
