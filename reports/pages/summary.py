@@ -11,7 +11,12 @@ from bakeoff.reports.analysis.verdict import Verdict
 from bakeoff.reports.document import Exhibit, Section, capitalized, listed
 from bakeoff.reports.escape import one_line
 from bakeoff.reports.results.reading import Coverage
-from bakeoff.reports.results.spoken_names import what_baseline_is_in_words
+from bakeoff.reports.results.spoken_names import (
+    proper_name,
+    spoken_name,
+    what_baseline_is_in_words,
+)
+from bakeoff.reports.results.variant_labels import what_baseline_is
 from bakeoff.suite.schema import MIXER_ALONE, About
 
 MOST_WORDS = 2_200  # in all unfolded sections; the rest of a page has some hundred more
@@ -153,11 +158,20 @@ def scale_in_words(scale: str) -> str:
 def _compared(about: About) -> str:
     tasks = [task.replace("_", " ") for task in about.tasks if task != MIXER_ALONE]
     tasks += ["mixers alone"] if MIXER_ALONE in about.tasks else []
-    baseline = what_baseline_is_in_words(about) or about.baseline
     return (
         f"{_count(len(about.variants), 'variant')} on {listed(tasks) or 'no task'}, with "
-        f"{_count(about.num_seeds, 'seed')} each. The baseline is {baseline}.{_budget(about)}"
+        f"{_count(about.num_seeds, 'seed')} each. The baseline is {_baseline(about)}."
+        f"{_budget(about)}"
     )
+
+
+def _baseline(about: About) -> str:
+    """Return the name of the baseline, with its values on the axes if it has a name of its own."""
+    name, what = what_baseline_is_in_words(about), what_baseline_is(about)
+    if spoken_name(about, about.baseline) != name:  # the values are its name
+        return name or about.baseline
+    values = [part for part in what.split(", ") if part and proper_name(part) != name]
+    return f"{name} ({', '.join(values)})" if values else name
 
 
 def _budget(about: About) -> str:

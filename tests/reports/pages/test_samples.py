@@ -136,10 +136,10 @@ def test_every_kind_has_its_exhibit_and_its_task_is_named(full: About) -> None:
 def test_the_baseline_comes_first_and_a_few_others_follow(full: About) -> None:
     views = exhibit(full, "Attention").views
     assert [view.title for view in views] == [
-        "heads=8 (baseline)",
-        "heads=1",
-        "heads=4",
-        "heads=16",
+        "8 heads",
+        "1 head",
+        "4 heads",
+        "16 heads",
     ]
     assert all(len(view.drawings) == len(view.tables) == 1 for view in views)
 
@@ -207,7 +207,7 @@ def test_a_matrix_that_all_share_is_drawn_once(full: About) -> None:
     two = about({"heads=1": [cosines(0.05)], "heads=8": [cosines(0.1)]})
     (drawing,) = exhibit(two, "Similarity of positions").drawings
     assert drawing.svg.count("<image") == 3
-    assert "heads=1: 1 at distance 0" in drawing.svg
+    assert "1 head: 1 at distance 0" in drawing.svg
 
 
 def test_what_is_written_is_quoted_on_one_line(full: About) -> None:

@@ -260,7 +260,7 @@ def test_the_coverage_that_is_said_is_the_one_that_was_measured() -> None:
 def test_published_exponents_stand_beside_ours(held: Page) -> None:
     laws = held.findings[0].tables[1]
     names = [row.name for row in laws.rows]
-    assert names[:2] == ["mixer=attention", "mixer=lstm"]
+    assert names[:2] == ["attention", "LSTM"]
     keys = [column.key for column in laws.columns]
     for row in laws.rows[2:]:
         rows = [r for r in rows_of("scaling_laws.csv") if r["system"] == row.name]

@@ -116,7 +116,7 @@ def test_noise_is_counted_and_its_criterion_named() -> None:
     assert _entry(_rows(), "noisy timings").text == "6 of 660"
     (note,) = _table(_rows()).footnotes
     each = (
-        "mixer=performer at length=128 in process {} (forward, forward backward, decode token): "
+        "Performer at length=128 in process {} (forward, forward backward, decode token): "
         "interval of the median ±4.1 %, over 2 %, after 30 rounds and 8 s"
     )
     assert note == f"Noisy: {each.format(1)}; {each.format(2)}."
