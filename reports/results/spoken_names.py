@@ -83,7 +83,7 @@ def value_in_words(about: About, name: str, value: Value) -> str:
     amount = number(value)
     if amount is not None:
         return amount_in_words(name, amount)
-    said = _shortened(about, name).get(text, text.replace("_", " "))
+    said = _shortened(about, name).get(text, proper_name(text))
     return said if name in _WHOLE else f"{axis} {said}"
 
 

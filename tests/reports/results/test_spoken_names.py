@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bakeoff.reports.results.spoken_names import spoken_name, spoken_pair
+from bakeoff.reports.results.spoken_names import shown_name, shown_names, spoken_name, spoken_pair
 from tests.reports import conftest as synthetic
 
 LSTM = "model=lstm (heads 1; window 16)"
@@ -57,3 +57,21 @@ def test_an_ablation_may_name_values_and_its_baseline() -> None:
     about = synthetic.about(variants=("baseline", "decay=none"), baseline="baseline", claim=None)
     about = replace(about, words=words)
     assert [spoken_name(about, variant) for variant in about.variants] == ["all", "without decay"]
+
+
+def test_names_that_two_variants_share_are_their_labels() -> None:
+    few = {"heads=1": "few heads", "heads=2": "few heads"}
+    names = shown_names(replace(synthetic.about(), words=few))
+    assert (names["heads=1"], names["heads=2"], names["heads=4"]) == (
+        "heads=1",
+        "heads=2",
+        "4 heads",
+    )
+    assert len({*names.values()}) == len(names)
+
+
+def test_a_label_of_a_paper_is_read_and_a_floor_stays_as_it_is() -> None:
+    about = synthetic.about()
+    assert shown_name(about, "heads=32") == "32 heads"
+    assert shown_name(about, "mixer=linear_transformer, heads=1") == "linear Transformer, 1 head"
+    assert shown_name(about, "guess among shown") == "guess among shown"
