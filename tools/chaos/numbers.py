@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import html
 import json
 import math
 import re
@@ -24,6 +25,7 @@ from bakeoff.suite.tracking.location import Store
 ABLATION, TASK, METRIC = "week", "fashion_mnist_patches", "accuracy"
 VIEW = "mlflow.sharedViewState.quick"  # the variants' view; the trials' ends in ``.trials``
 _NUMBER = r"[−-]?\d[\d,]*\.?\d*"  # the format of pages
+_NAMED = re.compile(r'<span class="label" title="([^"]*)">([^<]*)</span>')  # label and name
 _EXACT = 1e-9
 
 
@@ -113,10 +115,11 @@ def differences_of_pages(shown: JournalNumbers, reports: Path) -> Iterator[str]:
     column = next(name for name in next(iter(table.values())) if name.startswith(f"{METRIC} ("))
     means = {variant: float(row[column]) for variant, row in table.items() if row[column]}
     yield from _differing(f"tables/{TASK}.csv", means, shown.means)
-    of_page = _rows_of_page(folder / "report.md")
+    page = (folder / "index.html").read_text("utf-8")
+    labels = {html.unescape(name): html.unescape(label) for label, name in _NAMED.findall(page)}
+    of_page = {labels.get(n, n): text for n, text in _rows_of_page(folder / "report.md").items()}
     written = {name: text for name, text in of_page.items() if name in shown.variants}
     yield from _rounded("report.md", written, shown.means)
-    page = (folder / "index.html").read_text("utf-8")
     yield from (
         f"index.html lacks {text} of {v}" for v, text in written.items() if text not in page
     )
