@@ -168,7 +168,9 @@ def _scored(
     found = []
     sizes = Counter(families.values())
     shown = shown_names(about)
-    named = shown | {v: proper_name(family) for v, family in families.items() if sizes[family] > 1}
+    named = {**shown} | {
+        v: proper_name(family) for v, family in families.items() if sizes[family] > 1
+    }
     places = {family: place for place, family in enumerate(dict.fromkeys(named.values()))}
     for variant in about.variants:
         amount, scores = cost.amounts.get(variant, 0.0), tuple(judged.values(variant).values())

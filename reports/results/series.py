@@ -164,6 +164,11 @@ class Series:
         return for_scores(self.unit, [] if width is None else [width], sizes)
 
     @cached_property
+    def num_seeds(self) -> int:
+        """The number of different seeds of all variants."""
+        return len({reading.seed for some in self.readings.values() for reading in some})
+
+    @cached_property
     def num_seen(self) -> int:
         """The largest number of seeds for which a variant has a reading."""
         return max((len(some) for some in self.readings.values()), default=0)
@@ -321,8 +326,7 @@ def num_expected(series: Series, about: About) -> int:
     """
     if series.probe == LEARNING_RATE and series.metric != LEARNING_RATE:
         return 0
-    seeds = {reading.seed for some in series.readings.values() for reading in some}
-    is_of_seeds = series.is_score or (not series.is_timed and len(seeds) > 1)
+    is_of_seeds = series.is_score or (not series.is_timed and series.num_seeds > 1)
     return max(about.num_seeds if is_of_seeds else 1, series.num_seen)
 
 

@@ -55,6 +55,7 @@ _PROPER = {  # how the literature writes names
     "t5": "T5",
 }
 _PLAIN = "baseline"  # key of `Ablation.words` for the baseline itself
+_LAST: list[tuple[About, Mapping[str, str]]] = []  # the names of one sweep, which a page reuses
 
 
 def proper_name(text: str) -> str:
@@ -113,11 +114,17 @@ def spoken_name(about: About, variant: str) -> str:
     return ", ".join(value_in_words(about, name, value) for name, value in values.items())
 
 
-def shown_names(about: About) -> dict[str, str]:
+def shown_names(about: About) -> Mapping[str, str]:
     """Return the name of each variant on a page, as sentences say it, distinct from all others.
 
     A baseline without a name is described by its values.
     """
+    if not (_LAST and _LAST[0][0] is about):
+        _LAST[:] = [(about, _distinct_names(about))]
+    return _LAST[0][1]
+
+
+def _distinct_names(about: About) -> dict[str, str]:
     said = {variant: spoken_name(about, variant) for variant in about.variants}
     if said.get(about.baseline) == f"the {about.baseline}":
         what = what_baseline_is_in_words(about)

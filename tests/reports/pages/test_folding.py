@@ -52,7 +52,8 @@ def test_no_page_has_more_than_three_thousand_words_unfolded(name: str) -> None:
     for table in made.all_tables:
         assert html.count(f'aria-label="{table.title}"') >= 1
     for text in (html, markdown):
-        assert not re.search(r"\w=None\b", text)
+        shown = re.sub(r' title="[^"]*"', "", text)  # a label, for those who ask
+        assert not re.search(r"\w=None\b", shown)
 
 
 def test_words_in_closed_folds_do_not_count() -> None:
