@@ -52,11 +52,10 @@ def speedup_columns(
             with suppress(NoCurve):
                 pair = variant, about.baseline
                 found = speedup_of(about, measured, score, pair, counted_by)
-                is_biased = bool(lost or score.seeds_diverged(variant))
                 entries[variant] = _entry(
                     found,
                     is_partial=found.ratio.n < expected,
-                    is_directed=not is_biased and not _is_unresolved(found, timed, pair),
+                    is_biased=bool(lost or score.seeds_diverged(variant)),
                     is_untold=_is_unresolved(found, timed, pair),
                 )
                 sizes.add(int(found.comparison.logs.size))
@@ -94,7 +93,7 @@ def _column(
     )
 
 
-def _entry(found: Speedup, *, is_partial: bool, is_directed: bool, is_untold: bool) -> Entry:
+def _entry(found: Speedup, *, is_partial: bool, is_biased: bool, is_untold: bool) -> Entry:
     marks = (*([PARTIAL] if is_partial else []), *([UNTOLD] if is_untold else []))
     ratio = found.ratio
     assert ratio.point is not None, "a speedup has a number"
@@ -103,6 +102,6 @@ def _entry(found: Speedup, *, is_partial: bool, is_directed: bool, is_untold: bo
         return Entry(text=text, estimate=ratio, marks=marks)
     low = "≤ " * found.is_open_below + as_ratio(ratio.low)
     high = "≥ " * found.is_open_above + as_ratio(ratio.high)
-    is_toned = is_directed and found.log_ratio.excludes_zero
+    is_toned = not (is_biased or is_untold) and found.log_ratio.excludes_zero
     tone = ("better" if ratio.point > 1 else "worse") if is_toned else ""
     return Entry(text=text, estimate=ratio, interval=f"[{low}, {high}]", tone=tone, marks=marks)
