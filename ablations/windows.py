@@ -24,7 +24,7 @@ ABLATION = Ablation(
     axes=[
         vary("shift", ["alternate", "none"]),
         vary("relative_bias", ["table", "mlp", "none"], quick=["table", "none"]),
-        vary("has_absolute_position", [False, True]),
+        vary("has_absolute_position", [False, True], quick=[]),
     ],
     tasks=["fashion_mnist_images"],
     probes=["quality", "floors", "parameters", "flops"],
@@ -53,7 +53,7 @@ ABLATION = Ablation(
             search_steps=1_500,
             batch=32,
             num_evaluations=5,
-            seeds=6,
+            seeds=20,
         ),
         "standard": Scale(
             dim=48,
