@@ -34,8 +34,8 @@ ABLATION = Ablation(
     probes=["quality", "floors", "parameters", "flops"],
     words={
         "baseline": "8 slots",
-        "has_memory=true": "through slots",
-        "has_memory=false": "by attention",
+        "has_memory=true": "8 slots",
+        "has_memory=false": "attention",
     },
     claim=Claim(
         "on relational questions a shared workspace is more accurate than attention",

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 from bakeoff.reports.analysis.claim_data import Evidence, what_is_needed
 from bakeoff.reports.analysis.cost import STATE, variant_costs
@@ -29,7 +30,7 @@ from bakeoff.reports.pages.gaps import (
     notation_of,
     written_means,
 )
-from bakeoff.reports.pages.opening import BY, MULTIPLE, TASK, Opening
+from bakeoff.reports.pages.opening import BY, CONDITION, MULTIPLE, TASK, Opening
 from bakeoff.reports.pages.ranking import MOST_LINES, MOST_NAMED, place_of, ranking, some_of
 from bakeoff.reports.plots.tradeoff import pareto_front
 from bakeoff.reports.results.axis_values import all_values_of, as_text, belongs, number
@@ -42,7 +43,12 @@ from bakeoff.reports.results.spoken_names import (
     spoken_pair,
     value_in_words,
 )
-from bakeoff.reports.sections.axis_series import AxisSeries, place_name, readable_place
+from bakeoff.reports.sections.axis_series import (
+    AxisSeries,
+    place_name,
+    readable_axis,
+    readable_place,
+)
 from bakeoff.reports.stats.intervals import (
     Notation,
     as_quantity,
@@ -84,7 +90,9 @@ def sides_in_words(about: About, found: Evidence, judged: Verdict) -> tuple[str,
     if not any(found.differences) and not found.is_ratio:
         return said, "the same with every seed"
     shown = Gap(advantage, notation, is_ratio=found.is_ratio, resolution=resolution)
-    return said, shown.text
+    rate = gap(series, claim.a, claim.b)
+    times = f", {rate.size}" if rate.is_ratio and not found.is_ratio and shown.is_seen else ""
+    return said, f"{shown.text}{times}"
 
 
 def _need_in_words(about: About, found: Evidence) -> str:
@@ -186,7 +194,13 @@ def lead_in_words(
     """
     case = _FindingsCase(about=about, measured=measured, series=series, sides=sides, top=top)
     found = (rule(case) for rule in _LEADS)
-    return next((each for each in found if each.sentences), Lead(after=tuple(_memory(case))))
+    lead = next((each for each in found if each.sentences), None)
+    if lead is None:
+        return Lead(after=tuple(_memory(case)))
+    is_learnt = series.task in {score.task for score in _learnt(case)}
+    doubts = () if is_learnt or not series.is_score else (*_not_learnt(case),)
+    rest = (said for said in lead.sentences if said not in doubts)
+    return replace(lead, sentences=(*doubts, *rest))
 
 
 def _lead_of_times(case: _FindingsCase) -> Lead:
@@ -256,7 +270,64 @@ def _lead_of_kinds(case: _FindingsCase) -> Lead:
         named = {variant: name for name, (_, variant) in there.items()}
         where = f"at {along.title_of(place)}"
         ranked.append(ranking(case.about, case.series, named, where=where))
-    return Lead(sentences=tuple(ranked), has_means=True)
+    return Lead(sentences=(*_orders(along, at), *ranked), has_means=True)
+
+
+def _orders(
+    along: AxisSeries, at: Mapping[float, Mapping[str, tuple[Series, str]]]
+) -> Iterator[str]:
+    """Yield whether the variants have the same order at all places, if all are at each."""
+    names = next(iter(at.values()))
+    if any(there.keys() != names.keys() for there in at.values()):
+        return
+    gaps = {
+        pair: {p: gap(there[pair[0]][0], *(there[n][1] for n in pair)) for p, there in at.items()}
+        for pair in combinations(names, 2)
+    }
+    if any(not one.is_tested for some in gaps.values() for one in some.values()):
+        return
+    turned = []
+    for (a, b), some in gaps.items():
+        ahead = [along.title_of(place) for place, one in some.items() if one.is_better]
+        behind = [
+            along.title_of(place)
+            for place, one in some.items()
+            if one.is_seen and not one.is_better
+        ]
+        if ahead and behind:
+            turned.append(f"{a} is better than {b} at {listed(ahead)}, worse at {listed(behind)}")
+    axis = readable_axis(along)
+    signs = [{(one.advantage.point or 0.0) > 0 for one in some.values()} for some in gaps.values()]
+    if turned:
+        yield f"The order changes with the {axis}: {'; '.join(turned)}."
+    elif all(len(some) == 1 for some in signs):
+        yield f"The order of the means does not change with the {axis}."
+    else:
+        yield (
+            f"The order of the means changes with the {axis}, but no two are significantly in "
+            "opposite orders."
+        )
+
+
+def _lead_of_conditions(case: _FindingsCase) -> Lead:
+    """Return what the first axis changes under each condition, if several axes make these."""
+    along, at, series = case.top.along, case.top.at, case.series
+    if along is None or not at or along.axis != CONDITION:
+        return Lead()
+    own = _line_of(at, case.about.baseline)
+    rivals = [name for name in next(iter(at.values())) if name != own]
+    if own is None:
+        return Lead()
+    said = []
+    for rival in rivals:
+        parts = []
+        for place, there in at.items():
+            (_, a), (_, b) = there[own], there[rival]
+            one, means = gap(series, a, b), written_means(series, (a, b))
+            parts.append(f"{_at(along, place)} {means[a]} against {means[b]}, {one.text}")
+        said.append(f"{capitalized(metric_in_words(series))} with {own} against {rival}: ")
+        said[-1] += f"{'; '.join(parts)}."
+    return Lead(sentences=tuple(said))
 
 
 def _lead_of_tasks(case: _FindingsCase) -> Lead:
@@ -266,7 +337,8 @@ def _lead_of_tasks(case: _FindingsCase) -> Lead:
         return Lead()
     if len(scores) == 1:
         said = (*_against_baseline(case, scores[0], ()),)
-        return Lead(sentences=(*said, *_crossings(case)), has_gap=_states(case, said))
+        told = (*said, *_not_learnt(case), *_crossings(case))
+        return Lead(sentences=told, has_gap=_states(case, said))
     ranked = [case.series] if len(scores) > 2 else scores
     said = (*(ranking(about, one) for one in ranked), *(_tasks(case) if len(scores) > 2 else ()))
     return Lead(sentences=(*said, *_crossings(case)), has_means=True)
@@ -310,6 +382,7 @@ _LEADS = (
     _lead_of_numbers,
     _lead_of_places,
     _lead_of_kinds,
+    _lead_of_conditions,
     _lead_of_tasks,
     _lead_of_changes,
 )
@@ -321,8 +394,8 @@ def _elsewhere(case: _FindingsCase) -> Iterator[str]:
     if along is None or not at or len(case.sides) < 2 or along.axis in (TASK, MULTIPLE):
         return
     a, b = (_line_of(at, side) for side in case.sides)
-    if along.is_aimed_at:
-        yield _asked_and_got(at, case.sides[0], is_short=True)
+    if along.is_aimed_at and (got := _asked_and_got(at, case.sides[0], is_short=True)):
+        yield got
     if along.better == "none" or a is None or b is None:
         return
     if a == b:
@@ -335,7 +408,8 @@ def _elsewhere(case: _FindingsCase) -> Iterator[str]:
         if a in there and b in there and there[a][0] is there[b][0]
         if not _is_claimed(case, there[a], there[b])
     }
-    shown = gaps if len(gaps) <= _MOST_PLACES + 1 else {p: gaps[p] for p in _spread(list(gaps))}
+    is_short = along.has_kinds or len(gaps) <= _MOST_PLACES + 1
+    shown = gaps if is_short else {p: gaps[p] for p in _spread(list(gaps))}
     rivals = "" if {a, b} == {*spoken_pair(case.about, *case.sides)} else f"{a} against {b} "
     for place, one in shown.items():
         yield f"{rivals}{_at(along, place)}: {one.text}"
@@ -372,6 +446,9 @@ def _best_on(
         return
     best, alike = found
     where = {variant: place for place, (_, variant) in there.items()}
+    if any(not gap(series, best, variant).is_tested for variant in alike):
+        yield f"the best mean is at {place_name(along, where[best])}, with too few seeds for a test"
+        return
     names = listed([place_name(along, where[variant]) for variant in alike])
     same = f", not significantly different from {names}" if alike else ""
     yield f"the best is {amount_in_words(along.axis, where[best])}{same}"
@@ -424,11 +501,13 @@ def _claim_elsewhere(case: _FindingsCase) -> Iterator[str]:
     along = case.top.along
     if not case.lead.sentences or along is None or along.is_aimed_at:
         return
+    if along.axis == CONDITION:  # the lead compares the lines of both sides at each place
+        return
     a, b = (_line_of(case.top.at or {}, side) for side in case.sides)
     if a != b and (said := [*_elsewhere(case)]):
         first, second = spoken_pair(case.about, *case.sides)
-        is_named = not said[0].startswith(("at ", "for "))
-        yield f"{capitalized('' if is_named else f'{first} against {second} ')}{'; '.join(said)}."
+        rivals = f"{first} against {second} " if said[0].startswith(("at ", "for ")) else ""
+        yield f"{capitalized(rivals + '; '.join(said))}."
 
 
 def _before(case: _FindingsCase) -> Iterator[str]:
@@ -451,7 +530,8 @@ def _lines(case: _FindingsCase) -> Iterator[str]:
         return
     if along.is_aimed_at:
         for side in case.sides or (case.about.baseline,):
-            yield f"{capitalized(_asked_and_got(at, side))}."
+            if got := _asked_and_got(at, side):
+                yield f"{capitalized(got)}."
         return
     if along.better == "none":
         return
@@ -480,8 +560,7 @@ def _lines(case: _FindingsCase) -> Iterator[str]:
         told = _best_place(along, "", points)
         yield f"By {axis_in_words(along.axis)}, {metric_in_words(series)} is {values}; {told}."
     elif lines:
-        has_names = any(map(along.title_of, along.places))
-        what = "" if has_names else f" {_number_of(along.axis)}"
+        what = f" {_number_of(along.axis)}"
         some = [*lines.items()][:MOST_LINES]
         best = [_best_place(along, name, points, what) for name, points in some]
         yield f"By {readable(along.metric)}, {'; '.join(best)}."
@@ -495,11 +574,16 @@ def _number_of(axis: str) -> str:
 def _asked_and_got(
     at: Mapping[float, Mapping[str, tuple[Series, str]]], side: str, *, is_short: bool = False
 ) -> str:
-    """Return what was got for each value that was asked for, or for the first and the last."""
+    """Return what was got for each value that was asked for, or for the first and the last.
+
+    It is empty if nothing was measured.
+    """
     name = _line_of(at, side) or ""
     asked = [place for place, there in at.items() if name in there]
     asked = [asked[0], asked[-1]] if is_short and len(asked) > 2 else asked
     got = [written_means(at[place][name][0], [side])[side] for place in asked]
+    if not asked:
+        return ""
     return f"asked for {listed([f'{x:g}' for x in asked])}, {name} got {listed(got)}"
 
 
@@ -512,7 +596,7 @@ def _best_place(
         along: The axis.
         name: The name of the line, or empty for the only one, whose means are written before.
         points: Place -> its metric and variant.
-        what: The name of the axis after a space, if the places alone do not tell it.
+        what: The name of the axis after a space, for places that have no names.
     """
     series = next(iter(points.values()))[0]
     variants = {place: variant for place, (_, variant) in points.items()}
@@ -524,14 +608,18 @@ def _best_place(
     where = {variant: place_name(along, place) for place, variant in variants.items()}
     if any(not gap(series, best, v).is_tested for v in alike):
         return f"{start}the best mean is at {where[best]}, with too few seeds for a test"
-    if len(alike) == len(variants) - 1:
-        return f"{start}no value differs significantly from the best mean"
     mean = [written_means(series, [best])[best]] if name else []
+    lost = [where[v] for v in variants.values() if series.seeds_diverged(v)]
+    told = [f"not compared with {listed(lost)}, of which seeds diverged"]
+    if len(alike) == len(variants) - 1:
+        at = f", {mean[0]}," if mean else ""
+        return f"{start}no value is shown to differ from the best mean{at} at {where[best]}"
     others = listed([where[v] for v in alike])
     same = [f"not significantly different from {others}"] if alike else []
-    remarks = ", ".join([*mean, *same])
+    remarks = ", ".join([*mean, *same, *(told if lost and name else [])])
     end = f" ({remarks})" if name else f", {remarks}" if remarks else ""
-    return f"{start}the best{what} is {where[best]}{end}"
+    title = next(along.title_of(place) for place, v in variants.items() if v == best)
+    return f"{start}the best{'' if title else what} is {where[best]}{end}"
 
 
 def _changes_of_lines(
@@ -570,7 +658,9 @@ def _besides_lines(case: _FindingsCase) -> Iterator[str]:
             if len(differ) == 1 and mine[differ[0]] != "":
                 (name,) = differ
                 line = _line_of(at, other)
-                text = f"{gap(case.series, variant, other).text}{f' for {line}' if line else ''}"
+                place = next(p for p, there in at.items() if _holds(there, [other]))
+                text = gap(case.series, variant, other).text
+                text += f"{f' for {line}' if line else ''} {_at(along, place)}"
                 words = (
                     value_in_words(about, name, mine[name]),
                     (
@@ -613,21 +703,21 @@ def _against_baseline(
         return
     gaps = {v: gap(series, v, about.baseline) for v in others}
     names = {v: spoken_pair(about, v, about.baseline)[0] for v in others}
-    better = [f"{names[v]} by {one.size}" for v, one in gaps.items() if one.is_better]
-    worse = [
-        f"{names[v]} by {one.size}" for v, one in gaps.items() if one.is_seen and not one.is_better
-    ]
+    is_ratio = any(one.is_ratio for one in gaps.values())
+    sizes = {v: f"{names[v]}{', ' if is_ratio else ' by '}{one.size}" for v, one in gaps.items()}
+    better = [sizes[v] for v, one in gaps.items() if one.is_better]
+    worse = [sizes[v] for v, one in gaps.items() if one.is_seen and not one.is_better]
     untested = [f"{names[v]} ({one.text})" for v, one in gaps.items() if not one.is_tested]
     alike = [names[v] for v, one in gaps.items() if one.is_tested and not one.is_seen]
-    if len(alike) < _FEW:  # their differences fit, too
+    if len(alike) < _FEW or len(alike) == len(others):  # their differences fit, too
         alike = [
             f"{names[v]} {one.text.removeprefix(f'{ALIKE} ')}"
             for v, one in gaps.items()
             if one.is_tested and not one.is_seen
         ]
     parts = [
-        f"better: {some_of(better)}" if better else "",
-        f"worse: {some_of(worse)}" if worse else "",
+        f"{'faster' if is_ratio else 'better'}: {some_of(better)}" if better else "",
+        f"{'slower' if is_ratio else 'worse'}: {some_of(worse)}" if worse else "",
         f"{ALIKE}: {some_of(alike)}" if alike else "",
         f"not tested: {some_of(untested)}" if untested else "",
     ]
@@ -636,6 +726,8 @@ def _against_baseline(
     is_drawn = along is not None and along.axis == name and number(place) is not None
     there = _at(along, float(place)) if along and is_drawn else f"at {name} {place_of(place)}"
     at = f" {there}" if series.at else ""
+    if not series.at and series.task != MIXER_ALONE and len(about.tasks) > 1:
+        at = f" on {readable(series.task)}"
     mean = written_means(series, [about.baseline])[about.baseline]
     metric = metric_in_words(series)
     if len(alike) == len(others) and not stated:
@@ -653,18 +745,50 @@ def _parts(case: _FindingsCase) -> Iterator[str]:
     along, at = case.top.along, case.top.at
     if along is None or not at or along.is_of_groups or not along.has_kinds:
         return
-    leaders: dict[str, list[str]] = {}
+    tested, untested, lost = [], [], dict[str, None]()
     for place, there in at.items():
         series = next(iter(there.values()))[0]
         names = {variant: name for name, (_, variant) in there.items()}
+        lost |= {name: None for v, name in names.items() if series.seeds_diverged(v)}
         found = best_of(series, list(names))
-        if found is not None:
-            best, alike = found
-            leaders.setdefault("" if alike else names[best], []).append(along.title_of(place))
-    said = [f"the best on {listed(places)} is {name}" for name, places in leaders.items() if name]
-    if none := leaders.get(""):
-        said.append(f"on {listed(none)} no variant differs significantly from all others")
-    yield f"{capitalized('; '.join(said))}."
+        if found is None:
+            continue
+        where, (best, alike) = f"on {along.title_of(place)}", found
+        mean = written_means(series, [best])[best]
+        if any(not gap(series, best, v).is_tested for v in alike):
+            untested.append(f"{where} {names[best]} ({mean})")
+        elif together := _together(case.about, {best, *alike}, names):
+            tested.append(f"{where} {together} ({mean})")
+        else:
+            same = f"; not significantly different from {some_of([names[v] for v in alike])}"
+            tested.append(f"{where} {names[best]} ({mean}{same if alike else ''})")
+    remark = f"; not compared, since seeds diverged: {some_of([*lost])}" if lost else ""
+    if tested:
+        told = "; ".join(tested)
+        yield f"The best, with what does not differ significantly from it: {told}{remark}."
+    if untested:
+        yield f"The best mean, with too few seeds for a test: {'; '.join(untested)}{remark}."
+
+
+def _together(about: About, some: Collection[str], every: Collection[str]) -> str:
+    """Return what variants share, in words, or an empty string if others share it, too.
+
+    Args:
+        about: The sweep.
+        some: The variants.
+        every: All variants of which they are some.
+    """
+    if len(some) < 2:
+        return ""
+    if len(some) == len(every):
+        return "every variant"
+    values = {variant: all_values_of(about, variant) for variant in every}
+    for axis in about.axes:
+        texts = {variant: as_text(one.get(axis, "")) for variant, one in values.items()}
+        text = texts[next(iter(some))]
+        if text and {variant for variant, other in texts.items() if other == text} == {*some}:
+            return value_in_words(about, axis, text)
+    return ""
 
 
 def _tasks(case: _FindingsCase) -> Iterator[str]:
@@ -673,7 +797,7 @@ def _tasks(case: _FindingsCase) -> Iterator[str]:
     if about.held_out:
         return
     if along is not None and along.axis == TASK and len(scores) > 2:
-        yield _over_tasks(about, scores)
+        yield from _over_tasks(about, scores)
         return
     others = [one for one in scores if one.task != case.series.task]
     if len(case.sides) == 2 and case.series.is_score and others:
@@ -697,8 +821,8 @@ def _learnt(case: _FindingsCase) -> list[Series]:
     ]
 
 
-def _over_tasks(about: About, scores: Sequence[Series]) -> str:
-    """Return on how many tasks each variant is better or worse than the baseline."""
+def _over_tasks(about: About, scores: Sequence[Series]) -> Iterator[str]:
+    """Yield on how many tasks each variant is better or worse than the baseline."""
     parts = []
     for variant in about.variants:
         every = [gap(one, variant, about.baseline) for one in scores if one.values(variant)]
@@ -708,11 +832,11 @@ def _over_tasks(about: About, scores: Sequence[Series]) -> str:
         better = sum(one.is_better for one in gaps)
         worse = sum(one.is_seen and not one.is_better for one in gaps)
         told = [f"better on {better}" if better else "", f"worse on {worse}" if worse else ""]
-        words = listed([*filter(None, told)]) or "not significantly different on any"
+        words = listed([*filter(None, told)]) or "not shown to differ on any"
         parts.append(f"{spoken_name(about, variant)} {words} of {len(gaps)}")
-    return (
-        f"Over {len(scores)} tasks, compared with {baseline_in_words(about)}: {'; '.join(parts)}."
-    )
+    if parts:
+        where = f"Over {len(scores)} tasks, compared with {baseline_in_words(about)}"
+        yield f"{where}: {'; '.join(parts)}."
 
 
 def _crossings(case: _FindingsCase) -> Iterator[str]:
@@ -724,28 +848,47 @@ def _crossings(case: _FindingsCase) -> Iterator[str]:
 
 def _floors(case: _FindingsCase) -> Iterator[str]:
     """Yield the variants that are not shown to beat the best floor of a task."""
-    about, none = case.about, []
-    for score in _scores(case):
-        floor = best_floor(about, score)
-        met = [v for v in about.variants if belongs(about, v, score.task) and score.values(v)]
-        below = [spoken_name(about, v) for v in met if not beats_floor(about, score, v)]
-        if floor is None or not below:
-            continue
-        said = f"{floor[0]}, {floor[1]:.4g}"
-        if len(below) == len(met):
-            none.append(f"{readable(score.task)} ({said})")
-            continue
-        few = len(below) <= MOST_NAMED
-        names = some_of(below) if few else f"{len(below)} of {len(met)} variants"
-        yield (
-            f"On {readable(score.task)}, a predictor without an architecture ({said}) is not shown "
-            f"to be worse than {names}."
-        )
+    for score, floor, below in _below_floors(case):
+        names = [
+            f"{spoken_name(case.about, v)} ({mean})"
+            for v in below
+            for mean in written_means(score, [v]).values()
+        ]
+        met = [v for v in case.about.variants if score.values(v)]
+        if len(below) < len(met):
+            few = len(below) <= MOST_NAMED
+            told = some_of(names) if few else f"{len(below)} of {len(met)} variants"
+            yield (
+                f"On {readable(score.task)}, a predictor without an architecture ({floor}) is not "
+                f"shown, at 99 %, to be worse than {told}."
+            )
+    yield from _not_learnt(case)
+
+
+def _not_learnt(case: _FindingsCase) -> Iterator[str]:
+    """Yield the tasks on which no variant is shown to beat the best floor."""
+    learnt = {score.task for score in _learnt(case)}
+    none = [
+        f"{readable(score.task)} ({floor})"
+        for score, floor, _ in _below_floors(case)
+        if score.task not in learnt
+    ]
     if none:
         yield (
             "No variant is shown to be better than a predictor without an architecture on "
             f"{listed(none)}."
         )
+
+
+def _below_floors(case: _FindingsCase) -> Iterator[tuple[Series, str, list[str]]]:
+    """Yield scores, their best floor in words, and the variants not shown to beat it, if any."""
+    about = case.about
+    for score in _scores(case):
+        floor = best_floor(about, score)
+        met = [v for v in about.variants if belongs(about, v, score.task) and score.values(v)]
+        below = [variant for variant in met if not beats_floor(about, score, variant)]
+        if floor is not None and below:
+            yield score, f"{floor[0]}, {floor[1]:.4g}", below
 
 
 def _sizes(case: _FindingsCase) -> Iterator[str]:
@@ -766,17 +909,23 @@ def _sizes(case: _FindingsCase) -> Iterator[str]:
     written = {v: written_means(series, [v])[v] for v in places}
     ordered = sorted(places, key=lambda v: (places[v][0], places[v][1]))
     shown = ordered if len(ordered) <= MOST_LINES else pareto_front(places, series)
-    named = {v: f"{spoken_name(about, v)}, {as_quantity('B', places[v][0])}" for v in places}
-    parts = [f"{written[v]} ({named[v]})" for v in shown]
+    sizes = {v: as_quantity("B", amount) for v, (amount, _) in places.items()}
+    names = {v: spoken_name(about, v) for v in places}
+    lost = {v: diverged_in_words(series, v) for v in places}
+    parts = [
+        f"{written[v]} ({names[v]}, {sizes[v]}{f'; {lost[v]}' if lost[v] else ''})" for v in shown
+    ]
     metric = metric_in_words(series)
-    least = min((best, *alike), key=lambda v: places[v][0])
-    name, _, size = named[least].rpartition(", ")
-    yield (
-        f"The smallest state whose {metric} does not differ significantly from the best has {size} "
-        f"({name})"
-        if least != best
-        else f"The best {metric} needs a state of {size} ({name})"
-    ) + f"; {metric} is {', '.join(parts)}."
+    tested = [v for v in alike if gap(series, best, v).is_tested]
+    least = min((best, *tested), key=lambda v: places[v][0])
+    if len(tested) < len(alike):
+        least, start = best, f"The best mean {metric}, with too few seeds for a test, needs"
+    elif least == best:
+        start = f"The best {metric} needs"
+    else:
+        start = f"The smallest state whose {metric} does not differ significantly from the best has"
+    size = sizes[least] if start.endswith("has") else f"a state of {sizes[least]}"
+    yield f"{start} {size} ({names[least]}); {metric} is {', '.join(parts)}."
 
 
 def _memory(case: _FindingsCase) -> Iterator[str]:

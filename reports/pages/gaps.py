@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from bakeoff.reports.analysis.time_comparison import log_ratios
 from bakeoff.reports.document import readable
 from bakeoff.reports.results.series import Series
+from bakeoff.reports.sections.axis_series import is_log_of_zero
 from bakeoff.reports.stats.intervals import (
     Estimate,
     Notation,
@@ -36,6 +37,8 @@ class Gap:
         is_ratio: Whether it is the logarithm of a ratio.
         resolution: The size below which a ratio of times does not differ significantly from 1.
         why_not: Why they are not compared: seeds diverged. Empty if they are.
+        is_bound: Whether the difference may be larger, since the worse one is below the range of
+            float32.
     """
 
     advantage: Estimate
@@ -43,6 +46,7 @@ class Gap:
     is_ratio: bool = False
     resolution: float = 0.0
     why_not: str = ""
+    is_bound: bool = False
 
     @property
     def is_seen(self) -> bool:
@@ -71,6 +75,8 @@ class Gap:
             ends = [as_times(end) for end in ends_of(one)]
         else:
             text = self.notation.with_unit(self.notation.write(abs(one.point)))
+            if self.is_bound:
+                return f"at least {text}"
             ends = [self.notation.write(end) for end in sorted(map(abs, ends_of(one)))]
         if not one.half_width:  # exact, or without an interval
             return text
@@ -122,7 +128,9 @@ def gap(series: Series, a: str, b: str) -> Gap:
         return Gap(advantage, Notation(), is_ratio=True, resolution=series.resolution)
     differences = tuple(sign * x for x in paired_differences(mine, theirs))
     advantage = series.mean_difference(differences)
-    return Gap(advantage, notation_of(series, advantage))
+    least = min((*mine.values(), *theirs.values()), default=0.0)
+    is_bound = is_log_of_zero(series.metric, least)
+    return Gap(advantage, notation_of(series, advantage), is_bound=is_bound)
 
 
 def notation_of(series: Series, advantage: Estimate) -> Notation:
@@ -154,7 +162,12 @@ def written_means(
     if series.is_bound_to_environment or series.unit in ("B", "bytes"):
         return {v: _as_amount(series.unit, one.point or 0.0) for v, one in known.items()}
     written = notation or (for_estimates(series.unit, known.values()) if points else Notation())
-    return {v: written.write(one.point) for v, one in known.items() if one.point is not None}
+    bounds = {v for v, one in known.items() if is_log_of_zero(series.metric, one.point or 0.0)}
+    return {
+        v: f"{'≤ ' if v in bounds else ''}{written.write(one.point)}"
+        for v, one in known.items()
+        if one.point is not None
+    }
 
 
 def _as_amount(unit: str, value: float) -> str:
@@ -163,7 +176,7 @@ def _as_amount(unit: str, value: float) -> str:
     scaled = value / notation.factor
     digits = 0 if not scaled else max(0, 2 - math.floor(math.log10(abs(scaled))))
     text = f"{float(f'{scaled:.3g}'):,.{digits}f}"
-    return text if unit.endswith("/s") else notation.with_unit(text)
+    return text if unit.endswith("/s") and notation.factor == 1 else notation.with_unit(text)
 
 
 def diverged_in_words(series: Series, variant: str) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from bakeoff.reports.document import Drawing, readable
+from bakeoff.reports.document import Drawing, listed, readable
 from bakeoff.reports.plots.length_sweep import crossover_figure
 from bakeoff.reports.plots.scores import score_figure
 from bakeoff.reports.plots.style import MAX_LINES
@@ -20,8 +21,8 @@ from bakeoff.reports.results.length_sweep import Growth, find
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.results.spoken_names import (
     axis_in_words,
+    shown_names,
     spoken_group,
-    spoken_name,
     value_in_words,
 )
 from bakeoff.reports.results.variant_labels import shown_variants
@@ -42,6 +43,7 @@ MOST_DRAWN = 10  # variants that fit into a figure of dots on one screen
 FORWARD_BACKWARD = "forward_backward_seconds"
 BY = "by "  # `Ablation.opens_with` names a coordinate or an axis, as ``by corruption``
 TASK = "task"  # the axis of tasks side by side
+CONDITION = "several-axes"  # the axis of the values of all axes but the first; a name of no axis
 MULTIPLE = "multiple"  # the axis of several numeric axes that are varied one at a time
 _MOST_OF_A_KIND = 0.75  # share of the variants that lines along one number must hold
 _BEFORE = ("trained_", "initial_")
@@ -272,10 +274,15 @@ def _multiples(case: _OpeningCase) -> Opening | None:
 
 
 def _kinds(case: _OpeningCase, asked: str = "") -> Opening | None:
-    """Return two crossed axes of words: the values of one side by side, a mark for each other.
+    """Return crossed axes of words: values side by side, a mark for each value of the first axis.
 
-    If an axis is asked for, the first axis is crossed with it, and others stay at the baseline's
-    values.
+    If there are more than two axes, what stands side by side are conditions: the values of all
+    axes but the first.
+
+    Args:
+        case: The case.
+        asked: The axis to stand side by side, if one is asked for; other axes but the first stay
+            at the baseline's values.
     """
     about, series = case.about, case.series
     met = [v for v in about.variants if belongs(about, v, series.task) and series.values(v)]
@@ -288,20 +295,27 @@ def _kinds(case: _OpeningCase, asked: str = "") -> Opening | None:
     varied = [
         n for n in about.axes if len({as_text(one.get(n, "")) for one in values.values()}) > 1
     ]
-    if len(varied) != 2 or len(met) < 4:
+    if len(varied) < 2 or len(met) < 4 or series.task == MIXER_ALONE:
         return None
-    rows, across = varied
-    columns = list(dict.fromkeys(as_text(one[across]) for one in values.values()))
-    lines = list(dict.fromkeys(as_text(one[rows]) for one in values.values()))
-    if len(met) != len(lines) * len(columns) or series.task == MIXER_ALONE:
+    rows, *others = varied
+    beside = {v: tuple(as_text(one[name]) for name in others) for v, one in values.items()}
+    columns = list(dict.fromkeys(beside.values()))
+    lines = {as_text(one[rows]) for one in values.values()}
+    if not 2 <= len(columns) <= MAX_LINES or len(met) != len(lines) * len(columns):
         return None
     points: dict[str, dict[float, tuple[Series, str]]] = {}
     for variant, one in values.items():
         said = value_in_words(about, rows, one[rows])
-        place = float(columns.index(as_text(one[across])) + 1)
+        place = float(columns.index(beside[variant]) + 1)
         points.setdefault(said, {})[place] = (series, variant)
-    words = {f"{across}={n + 1}": value_in_words(about, across, c) for n, c in enumerate(columns)}
-    return _drawn(case, points, axis=across, titles={across: axis_in_words(across), **words})
+    if len(points) < len(lines):  # values that have the same name
+        return None
+    axis = others[0] if len(others) == 1 else CONDITION
+    titles = {axis: listed([axis_in_words(name) for name in others])}
+    for index, column in enumerate(columns):
+        words = map(partial(value_in_words, about), others, column)
+        titles[f"{axis}={index + 1}"] = ", ".join(words)
+    return _drawn(case, points, axis=axis, titles=titles)
 
 
 def _tasks(case: _OpeningCase) -> Opening | None:
@@ -314,10 +328,9 @@ def _tasks(case: _OpeningCase) -> Opening | None:
     ]
     if not series.is_whole_score or len(same) < 2 or len(about.variants) > MAX_LINES:
         return None
+    names = shown_names(about)
     points = {
-        spoken_name(about, v): {
-            float(n + 1): (one, v) for n, one in enumerate(same) if one.values(v)
-        }
+        names[v]: {float(n + 1): (one, v) for n, one in enumerate(same) if one.values(v)}
         for v in about.variants
     }
     words = {f"task={n + 1}": readable(one.task) for n, one in enumerate(same)}

@@ -51,7 +51,7 @@ def ranking(
     listing = [f"{means[v]} ({named[v]})" for v in ordered[:MOST_LINES]]
     more = len(ordered) - len(listing)
     listing += [f"{means[v]} ({named[v]}; {text}, so it is not ranked)" for v, text in lost.items()]
-    told = _first_of(series, ordered, named)
+    told = _first_of(series, ordered, named, is_part=bool(lost))
     if not where and series.task != MIXER_ALONE and len(about.tasks) > 1:
         where = f"on {readable(series.task)}"
     if not where and series.at:
@@ -62,8 +62,17 @@ def ranking(
     return f"{metric}{where and f' {where}'} is {', '.join(listing)}{rest}{told}."
 
 
-def _first_of(series: Series, ordered: Sequence[str], named: Mapping[str, str]) -> str:
-    """Return a clause on which variants the first of a ranking does not differ from."""
+def _first_of(
+    series: Series, ordered: Sequence[str], named: Mapping[str, str], *, is_part: bool
+) -> str:
+    """Return a clause on which variants the first of a ranking does not differ from.
+
+    Args:
+        series: The metric.
+        ordered: The ranked variants, the best first.
+        named: Variant -> its name.
+        is_part: Whether others are not ranked.
+    """
     found = best_of(series, ordered)
     if found is None or len(ordered) < 2:
         return ""
@@ -80,7 +89,7 @@ def _first_of(series: Series, ordered: Sequence[str], named: Mapping[str, str]) 
         said = "has too few seeds for a test"
     else:
         said = f"is not tested against {some_of([named[v] for v in alike])}"
-    return f"; the first {said}"
+    return f"; {'of those ranked, ' if is_part else ''}the first {said}"
 
 
 def place_of(text: str) -> str:
@@ -113,9 +122,11 @@ def best_in_words(about: About, series: Series | None) -> str:
     means = _with_intervals(series, dict.fromkeys((best, about.baseline)))
     where, metric, name = _where(series), readable(series.metric), spoken_name(about, best)
     floor = best_floor(about, series)
+    ahead = [spoken_name(about, v) for v in met if beats_floor(about, series, v)]
     if floor is not None and not beats_floor(about, series, best):
+        who = f"only {some_of(ahead)} beats" if ahead else "no variant beats"
         return (
-            f"{where}, no variant beats the floor {floor[0]} ({floor[1]:.4g}); the best "
+            f"{where}, {who} the floor {floor[0]} ({floor[1]:.4g}); the best "
             f"{metric} is {means[best]} ({name}), so nothing is said about which is better."
         )
     if len(met) < 2:
@@ -130,9 +141,12 @@ def best_in_words(about: About, series: Series | None) -> str:
             f"{where}, {name} has the best {metric}, {means[best]}{rival}, with one seed: no "
             "difference can be tested."
         )
-    is_all = len(alike) == len(met) - 1
-    others = "any other" if is_all else some_of([spoken_name(about, v) for v in alike])
-    told = [f"does not differ significantly from {others}"] if alike else []
+    tested = [v for v in alike if gap(series, best, v).is_tested]
+    untested = [spoken_name(about, v) for v in alike if v not in tested]
+    is_all = len(tested) == len(met) - 1
+    others = "any other" if is_all else some_of([spoken_name(about, v) for v in tested])
+    told = [f"does not differ significantly from {others}"] if tested else []
+    told += [f"has too few seeds in common with {some_of(untested)}"] if untested else []
     told += [f"is not compared with {some_of(lost)}, of which seeds diverged"] if lost else []
     return (
         f"{where}, no variant is significantly better than all others: {name} has the best "

@@ -91,10 +91,19 @@ def value_in_words(about: About, name: str, value: Value) -> str:
 def amount_in_words(name: str, amount: float) -> str:
     """Return a number on an axis in words: ``8 heads``, ``1 head``, ``width 64``."""
     axis = axis_in_words(name)
-    is_count = amount.is_integer() and axis.endswith("s") and not axis.endswith("ss")
-    if is_count:
-        return f"{amount:,.0f} {axis.removesuffix('s') if amount == 1 else axis}"
+    one = _singular(axis)
+    if amount.is_integer() and one != axis:
+        return f"{amount:,.0f} {one if amount == 1 else axis}"
     return f"{axis} {amount:,.0f}" if amount.is_integer() else f"{axis} {amount:g}"
+
+
+def _singular(plural: str) -> str:
+    """Return the singular of a noun, or the noun itself if it is not a plural, as ``bias``."""
+    if plural.endswith("ies"):
+        return f"{plural.removesuffix('ies')}y"
+    if plural.endswith(("ches", "shes", "sses", "xes")):
+        return plural.removesuffix("es")
+    return plural if plural.endswith(("as", "is", "ss", "us")) else plural.removesuffix("s")
 
 
 def spoken_name(about: About, variant: str) -> str:

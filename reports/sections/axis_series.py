@@ -461,9 +461,9 @@ def needs_log(values: Sequence[float]) -> bool:
     return min(values) > 0 and max(values) > _TALL * min(values)
 
 
-def is_log_of_zero(series: AxisSeries, value: float) -> bool:
+def is_log_of_zero(metric: str, value: float) -> bool:
     """Return True if the value replaces the logarithm of 0, which would hide all differences."""
-    return series.metric.endswith(_LOG) and value <= _LOG_OF_ZERO
+    return metric.endswith(_LOG) and value <= _LOG_OF_ZERO
 
 
 def _x_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
@@ -481,9 +481,11 @@ def _x_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
 
 def _y_axis(series: AxisSeries, lines: Sequence[ChartLine]) -> PlotAxis:
     """Return an axis with room for means and most bands; it is logarithmic for wide ranges."""
-    values = [v for line in lines for v in line.points.values() if not is_log_of_zero(series, v)]
+    values = [
+        v for line in lines for v in line.points.values() if not is_log_of_zero(series.metric, v)
+    ]
     bands = [end for line in lines for ends in line.intervals.values() for end in ends]
-    ends = [end for end in bands if not is_log_of_zero(series, end)]
+    ends = [end for end in bands if not is_log_of_zero(series.metric, end)]
     values = [*values, *(series.places if series.is_aimed_at else ())] or [_LOG_OF_ZERO]
     named = axis_title(readable_metric(series.metric, series.axis), series.unit, series.better)
     title = label(named, width=60)
@@ -540,7 +542,7 @@ def _caption(series: AxisSeries, lines: Sequence[ChartLine]) -> str:
             and not are_kinds,
             "On the dashed line, measured and requested values are equal.": series.is_aimed_at,
             "A line that leaves the plot at the bottom has fallen below the range of float32.": any(
-                is_log_of_zero(series, y) for line in lines for y in line.points.values()
+                is_log_of_zero(series.metric, y) for line in lines for y in line.points.values()
             ),
             f"{len(lines)} of {num_drawable} lines are drawn; the table contains all values.": len(
                 lines
@@ -667,9 +669,10 @@ def _three_digits(value: float) -> str:
 
 
 def _column(series: AxisSeries, place: float, unit: str, write: _Write) -> Column:
+    axis = "" if series.has_kinds else readable_axis(series).partition(" (")[0]
     return Column(
         key=f"{series.metric}_{series.axis}={place:g}",
-        title=f"{readable_axis(series).partition(' (')[0]} {place_name(series, place)}",
+        title=f"{axis} {place_name(series, place)}".lstrip(),
         measured_unit=series.unit,
         unit=unit,
         arrow=ARROWS[series.better],
@@ -722,7 +725,7 @@ def _footnotes(series: AxisSeries, places: Sequence[float]) -> list[str]:
     has_spreads = any(there.spread for line in series.lines for there in line.at.values())
     if series.counts and has_spreads:
         found.append(_OVER_SENTENCES)
-    if any(is_log_of_zero(series, y) for line in series.lines for y in line.points.values()):
+    if any(is_log_of_zero(series.metric, y) for line in series.lines for y in line.points.values()):
         found.append("−37.93 stands for a gradient of 0, or one that is too small for float32.")
     if len(places) < len(series.places):
         found.append(

@@ -452,6 +452,13 @@ class Ablation(FrozenSpec):
         for key in self.words:
             if key != "baseline" and key.partition("=")[0] not in names:
                 raise ValueError(f"words={{{key!r}: ...}} must name an axis, or the baseline")
+        used: dict[tuple[str, str], str] = {}
+        for key, said in self.words.items():
+            other = used.setdefault((key.partition("=")[0], said), key)
+            if other != key:
+                raise ValueError(
+                    f"words={{{key!r}: {said!r}}} must differ from the words of {other!r}"
+                )
         return self
 
     @property

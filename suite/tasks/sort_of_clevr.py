@@ -67,9 +67,9 @@ class SortOfClevr(GeneratedTask):
     input_size = NUM_SYMBOLS
     output_size = NUM_ANSWERS
     part_titles: ClassVar[dict[str, str]] = {
-        "objects": "objects that an answer depends on",
-        "objects=1": "one (not relational)",
-        "objects=6": "all (relational)",
+        "objects": "objects asked about",
+        "objects=1": "one object",
+        "objects=6": "all objects (relational)",
     }
 
     def draw(self, stream: RandomStream, count: int, kind: int) -> Batch:

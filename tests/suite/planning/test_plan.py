@@ -207,6 +207,8 @@ def test_words_for_values_are_kept_and_move_nothing() -> None:
     assert b'"words"' not in bare_json(plain)  # unchanged from before the field existed
     with pytest.raises(SpecError, match="words"):
         make_ablation(words={"hats=1": "a single hat"})
+    with pytest.raises(SpecError, match="must differ from the words of 'heads=1'"):
+        make_ablation(words={"heads=1": "few", "heads=2": "few"})
 
 
 def test_an_architectures_default_written_out_moves_nothing() -> None:
