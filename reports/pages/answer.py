@@ -11,10 +11,10 @@ from bakeoff.reports.document import Drawing, capitalized
 from bakeoff.reports.pages.findings_in_words import (
     Lead,
     along_the_axis,
-    lead_in_words,
     other_findings,
     sides_in_words,
 )
+from bakeoff.reports.pages.leads import lead_in_words
 from bakeoff.reports.pages.opening import Opening, opening
 from bakeoff.reports.pages.pictures import opening_picture
 from bakeoff.reports.pages.ranking import best_in_words

@@ -8,10 +8,8 @@ tasks, crossovers, and models that do not beat a floor. All but the first are ex
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import dataclass
 
 from bakeoff.reports.analysis.claim_data import Evidence, what_is_needed
 from bakeoff.reports.analysis.cost import STATE, variant_costs
@@ -30,8 +28,8 @@ from bakeoff.reports.pages.gaps import (
     notation_of,
     written_means,
 )
-from bakeoff.reports.pages.opening import BY, CONDITION, MULTIPLE, TASK, Opening
-from bakeoff.reports.pages.ranking import MOST_LINES, MOST_NAMED, place_of, ranking, some_of
+from bakeoff.reports.pages.opening import CONDITION, MULTIPLE, TASK, Opening
+from bakeoff.reports.pages.ranking import MOST_LINES, MOST_NAMED, place_of, some_of
 from bakeoff.reports.plots.tradeoff import pareto_front
 from bakeoff.reports.results.axis_values import all_values_of, as_text, belongs, number
 from bakeoff.reports.results.series import Series
@@ -46,7 +44,6 @@ from bakeoff.reports.results.spoken_names import (
 from bakeoff.reports.sections.axis_series import (
     AxisSeries,
     place_name,
-    readable_axis,
     readable_place,
 )
 from bakeoff.reports.stats.intervals import (
@@ -59,7 +56,7 @@ from bakeoff.suite.schema import MIXER_ALONE, About
 
 _FEW = 4
 _MOST_PLACES = 3
-_OF_AMOUNT = frozenset({"num_training_examples", "steps"})  # more of them is expected to help
+OF_AMOUNT = frozenset({"num_training_examples", "steps"})  # more of them is expected to help
 
 
 def sides_in_words(about: About, found: Evidence, judged: Verdict) -> tuple[str, str]:
@@ -127,7 +124,9 @@ class Lead:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _FindingsCase:
+class FindingsCase:
+    """The input of the sentences of a page, see the arguments of `other_findings`."""
+
     about: About
     measured: Sequence[Series]
     series: Series
@@ -148,7 +147,7 @@ def along_the_axis(
         sides: The sides of the claim, if there is one.
         top: The figures at the top of the page.
     """
-    case = _FindingsCase(about=about, measured=measured, series=series, sides=sides, top=top)
+    case = FindingsCase(about=about, measured=measured, series=series, sides=sides, top=top)
     return "; ".join((*_elsewhere(case), *_savings(case)))
 
 
@@ -170,230 +169,19 @@ def other_findings(
         top: The figures at the top of the page.
         lead: The sentences of the first paragraph, which are not repeated.
     """
-    case = _FindingsCase(
+    case = FindingsCase(
         about=about, measured=measured, series=series, sides=sides, top=top, lead=lead
     )
     for rule in _RULES:
         yield from (each for each in rule(case) if each not in (*lead.sentences, *lead.after))
 
 
-def lead_in_words(
-    about: About, measured: Sequence[Series], series: Series, sides: Sequence[str], top: Opening
-) -> Lead:
-    """Return the sentences that answer the title, where it asks for more than the claim says.
-
-    Which sentences these are depends on the figure at the top: a ranking of what is compared along
-    one axis, changes of the baseline for several, the best place along a number.
-
-    Args:
-        about: The sweep.
-        measured: All series without controls, floors beside the scores.
-        series: The series that the page is judged by.
-        sides: The sides of the claim.
-        top: The figures at the top of the page.
-    """
-    case = _FindingsCase(about=about, measured=measured, series=series, sides=sides, top=top)
-    found = (rule(case) for rule in _LEADS)
-    lead = next((each for each in found if each.sentences), None)
-    if lead is None:
-        return Lead(after=tuple(_memory(case)))
-    is_learnt = series.task in {score.task for score in _learnt(case)}
-    doubts = () if is_learnt or not series.is_score else (*_not_learnt(case),)
-    rest = (said for said in lead.sentences if said not in doubts)
-    return replace(lead, sentences=(*doubts, *rest))
-
-
-def _lead_of_times(case: _FindingsCase) -> Lead:
-    """Return what each mixer takes at the claim's length, and from which length it is faster."""
-    if case.series.task != MIXER_ALONE:
-        return Lead()
-    ranked = ranking(case.about, case.series)
-    return Lead(sentences=(ranked, *_crossings(case)), has_means=True)
-
-
-def _lead_of_sizes(case: _FindingsCase) -> Lead:
-    return Lead(sentences=(*_sizes(case),), has_means=True)
-
-
-def _lead_of_numbers(case: _FindingsCase) -> Lead:
-    """Return the best place of each line along a number, or what a second place changes."""
-    along, at = case.top.along, case.top.at
-    if along is None or not at or not along.is_of_groups or along.has_kinds:
-        return Lead()
-    if along.axis in (MULTIPLE, *_OF_AMOUNT):
-        return Lead()
-    names = {name for there in at.values() for name in there}
-    if len(along.places) > 2:
-        said = (*_lines(case), *_besides_lines(case))
-        return Lead(sentences=said, has_means=len(names) == 1)
-    if len(names) < 3:
-        return Lead()
-    place = next((p for p, there in at.items() if _holds(there, case.sides)), along.places[-1])
-    named = {variant: name for name, (_, variant) in at[place].items()}
-    ranked = ranking(case.about, case.series, named, where=_at(along, place))
-    return Lead(sentences=(ranked, *_lines(case)), has_means=True)
-
-
-def _holds(there: Mapping[str, tuple[Series, str]], sides: Sequence[str]) -> bool:
-    return {*sides} <= {variant for _, variant in there.values()}
-
-
-def _lead_of_places(case: _FindingsCase) -> Lead:
-    """Return rankings along a coordinate, if the title asks which of the variants is best."""
-    along, at, series = case.top.along, case.top.at, case.series
-    if along is None or not at or along.is_of_groups or along.is_aimed_at:
-        return Lead()
-    if along.has_kinds and len(at) > 2:
-        return Lead(sentences=(ranking(case.about, series), *_parts(case)), has_means=True)
-    if along.has_kinds or not _ASKS_WHICH.search(case.about.question):
-        return Lead()
-    first = next(iter(next(iter(at.values())).values()))[0]
-    before = series.metric.replace("trained_", "initial_", 1)
-    others = [
-        one
-        for one in case.measured
-        if (one.task, one.metric, one.at) == (series.task, before, series.at)
-    ]
-    every = [series, *others] if before != series.metric else [first, series]
-    return Lead(sentences=tuple(ranking(case.about, one) for one in every), has_means=True)
-
-
-def _lead_of_kinds(case: _FindingsCase) -> Lead:
-    """Return a ranking at each value of the axis that the ablation asks to see."""
-    along, at = case.top.along, case.top.at
-    if along is None or not at or case.about.opens_with != f"{BY}{along.axis}":
-        return Lead()
-    if not (along.has_kinds and along.is_of_groups):
-        return Lead()
-    ranked = []
-    for place, there in at.items():
-        named = {variant: name for name, (_, variant) in there.items()}
-        where = f"at {along.title_of(place)}"
-        ranked.append(ranking(case.about, case.series, named, where=where))
-    return Lead(sentences=(*_orders(along, at), *ranked), has_means=True)
-
-
-def _orders(
-    along: AxisSeries, at: Mapping[float, Mapping[str, tuple[Series, str]]]
-) -> Iterator[str]:
-    """Yield whether the variants have the same order at all places, if all are at each."""
-    names = next(iter(at.values()))
-    if any(there.keys() != names.keys() for there in at.values()):
-        return
-    gaps = {
-        pair: {p: gap(there[pair[0]][0], *(there[n][1] for n in pair)) for p, there in at.items()}
-        for pair in combinations(names, 2)
-    }
-    if any(not one.is_tested for some in gaps.values() for one in some.values()):
-        return
-    turned = []
-    for (a, b), some in gaps.items():
-        ahead = [along.title_of(place) for place, one in some.items() if one.is_better]
-        behind = [
-            along.title_of(place)
-            for place, one in some.items()
-            if one.is_seen and not one.is_better
-        ]
-        if ahead and behind:
-            turned.append(f"{a} is better than {b} at {listed(ahead)}, worse at {listed(behind)}")
-    axis = readable_axis(along)
-    signs = [{(one.advantage.point or 0.0) > 0 for one in some.values()} for some in gaps.values()]
-    if turned:
-        yield f"The order changes with the {axis}: {'; '.join(turned)}."
-    elif all(len(some) == 1 for some in signs):
-        yield f"The order of the means does not change with the {axis}."
-    else:
-        yield (
-            f"The order of the means changes with the {axis}, but no two are significantly in "
-            "opposite orders."
-        )
-
-
-def _lead_of_conditions(case: _FindingsCase) -> Lead:
-    """Return what the first axis changes under each condition, if several axes make these."""
-    along, at, series = case.top.along, case.top.at, case.series
-    if along is None or not at or along.axis != CONDITION:
-        return Lead()
-    own = _line_of(at, case.about.baseline)
-    rivals = [name for name in next(iter(at.values())) if name != own]
-    if own is None:
-        return Lead()
-    said = []
-    for rival in rivals:
-        parts = []
-        for place, there in at.items():
-            (_, a), (_, b) = there[own], there[rival]
-            one, means = gap(series, a, b), written_means(series, (a, b))
-            parts.append(f"{_at(along, place)} {means[a]} against {means[b]}, {one.text}")
-        said.append(f"{capitalized(metric_in_words(series))} with {own} against {rival}: ")
-        said[-1] += f"{'; '.join(parts)}."
-    return Lead(sentences=tuple(said))
-
-
-def _lead_of_tasks(case: _FindingsCase) -> Lead:
-    """Return how variants do on each task, and what they save."""
-    about, along, scores = case.about, case.top.along, _learnt(case)
-    if along is None or along.axis != TASK or len(about.variants) < 3:
-        return Lead()
-    if len(scores) == 1:
-        said = (*_against_baseline(case, scores[0], ()),)
-        told = (*said, *_not_learnt(case), *_crossings(case))
-        return Lead(sentences=told, has_gap=_states(case, said))
-    ranked = [case.series] if len(scores) > 2 else scores
-    said = (*(ranking(about, one) for one in ranked), *(_tasks(case) if len(scores) > 2 else ()))
-    return Lead(sentences=(*said, *_crossings(case)), has_means=True)
-
-
-def _lead_of_changes(case: _FindingsCase) -> Lead:
-    """Return a ranking if one axis varies, or else each change of the baseline."""
-    about, along, series = case.about, case.top.along, case.series
-    met = [v for v in about.variants if belongs(about, v, series.task) and series.values(v)]
-    is_drawn = along is not None and not (along.has_kinds and along.is_of_groups)
-    if is_drawn or len(met) < 3 or series.better == "none" or about.baseline not in met:
-        return Lead()
-    lines = {_line_of(case.top.at or {}, side) for side in case.sides}
-    if len(lines) == 1 and None not in lines:  # the figure shows one change, for several models
-        return Lead()
-    values = [all_values_of(about, variant) for variant in met]
-    varied = [name for name in about.axes if len({as_text(v.get(name, "")) for v in values}) > 1]
-    if len(varied) > 1:
-        said = (*_against_baseline(case, series, ()),)
-        return Lead(sentences=said, has_gap=_states(case, said))
-    if _ASKS_WHETHER.match(about.question) and not _ASKS_WHICH.search(about.question):
-        return Lead()
-    return Lead(sentences=(ranking(about, series),), has_means=True)
-
-
-def _states(case: _FindingsCase, said: Sequence[str]) -> bool:
-    """Return True if sentences on changes of the baseline state the difference of the claim."""
-    others = [side for side in case.sides if side != case.about.baseline]
-    if len(others) != 1:
-        return False
-    one = gap(case.series, others[0], case.about.baseline)
-    text = one.size if one.is_seen else one.text.removeprefix(f"{ALIKE} ")
-    return any(text in sentence for sentence in said)
-
-
-_ASKS_WHICH = re.compile(r"\b(which|who|in each)\b", re.IGNORECASE)
-_ASKS_WHETHER = re.compile(r"(do|does|is|are|should|can)\b", re.IGNORECASE)
-_LEADS = (
-    _lead_of_times,
-    _lead_of_sizes,
-    _lead_of_numbers,
-    _lead_of_places,
-    _lead_of_kinds,
-    _lead_of_conditions,
-    _lead_of_tasks,
-    _lead_of_changes,
-)
-
-
-def _elsewhere(case: _FindingsCase) -> Iterator[str]:
+def _elsewhere(case: FindingsCase) -> Iterator[str]:
     """Yield the comparison of the claim's sides at the other places of the figure."""
     along, at = case.top.along, case.top.at
     if along is None or not at or len(case.sides) < 2 or along.axis in (TASK, MULTIPLE):
         return
-    a, b = (_line_of(at, side) for side in case.sides)
+    a, b = (line_of(at, side) for side in case.sides)
     if along.is_aimed_at and (got := _asked_and_got(at, case.sides[0], is_short=True)):
         yield got
     if along.better == "none" or a is None or b is None:
@@ -412,7 +200,7 @@ def _elsewhere(case: _FindingsCase) -> Iterator[str]:
     shown = gaps if is_short else {p: gaps[p] for p in _spread(list(gaps))}
     rivals = "" if {a, b} == {*spoken_pair(case.about, *case.sides)} else f"{a} against {b} "
     for place, one in shown.items():
-        yield f"{rivals}{_at(along, place)}: {one.text}"
+        yield f"{rivals}{at_place(along, place)}: {one.text}"
         rivals = ""
     claimed = gap(case.series, *case.sides)
     is_whole = not along.has_kinds and len(gaps) == len(at) - 1 > 0
@@ -420,7 +208,7 @@ def _elsewhere(case: _FindingsCase) -> Iterator[str]:
         yield f"better at every {_number_of(along.axis)} that was measured"
 
 
-def _same_change(case: _FindingsCase, own: str) -> Iterator[str]:
+def _same_change(case: FindingsCase, own: str) -> Iterator[str]:
     """Yield the change of the claim for the other lines, if its sides are kinds on one line."""
     along, at = case.top.along, case.top.at
     if along is None or not at or not along.has_kinds:
@@ -454,7 +242,7 @@ def _best_on(
     yield f"the best is {amount_in_words(along.axis, where[best])}{same}"
 
 
-def _savings(case: _FindingsCase) -> Iterator[str]:
+def _savings(case: FindingsCase) -> Iterator[str]:
     """Yield from which length a side of the claim is faster than the baseline."""
     growth = case.top.growth
     if growth is not None:
@@ -463,7 +251,12 @@ def _savings(case: _FindingsCase) -> Iterator[str]:
                 yield crossing_in_words(case.about, growth, side)
 
 
-def _line_of(at: Mapping[float, Mapping[str, tuple[Series, str]]], side: str) -> str | None:
+def holds(there: Mapping[str, tuple[Series, str]], sides: Sequence[str]) -> bool:
+    """Return True if all sides are among the variants at a place."""
+    return {*sides} <= {variant for _, variant in there.values()}
+
+
+def line_of(at: Mapping[float, Mapping[str, tuple[Series, str]]], side: str) -> str | None:
     """Return the name of the line that a side of the claim is on; that of an only line is empty."""
     found = (
         name for there in at.values() for name, (_, variant) in there.items() if variant == side
@@ -471,7 +264,7 @@ def _line_of(at: Mapping[float, Mapping[str, tuple[Series, str]]], side: str) ->
     return next(found, None)
 
 
-def _is_claimed(case: _FindingsCase, a: tuple[Series, str], b: tuple[Series, str]) -> bool:
+def _is_claimed(case: FindingsCase, a: tuple[Series, str], b: tuple[Series, str]) -> bool:
     """Return True if the points are those of the claim, which the first sentence states."""
     is_there = a[0].at == case.series.at and a[0].unit == case.series.unit
     return is_there and (a[1], b[1]) == tuple(case.sides)
@@ -482,7 +275,7 @@ def _spread(places: Sequence[float]) -> list[float]:
     return [places[round(i * last / (_MOST_PLACES - 1))] for i in range(_MOST_PLACES)]
 
 
-def _at(along: AxisSeries, place: float) -> str:
+def at_place(along: AxisSeries, place: float) -> str:
     """Return a place with its axis, as ``at 1,000 training examples`` or ``for noise``."""
     title = along.title_of(place)
     if title and (along.has_kinds or along.axis not in along.titles):
@@ -496,21 +289,21 @@ def _at(along: AxisSeries, place: float) -> str:
     return f"at {amount_in_words(along.axis, place)}"
 
 
-def _claim_elsewhere(case: _FindingsCase) -> Iterator[str]:
+def _claim_elsewhere(case: FindingsCase) -> Iterator[str]:
     """Yield the comparison of the claim at other places, if the first paragraph does not."""
     along = case.top.along
     if not case.lead.sentences or along is None or along.is_aimed_at:
         return
     if along.axis == CONDITION:  # the lead compares the lines of both sides at each place
         return
-    a, b = (_line_of(case.top.at or {}, side) for side in case.sides)
+    a, b = (line_of(case.top.at or {}, side) for side in case.sides)
     if a != b and (said := [*_elsewhere(case)]):
         first, second = spoken_pair(case.about, *case.sides)
         rivals = f"{first} against {second} " if said[0].startswith(("at ", "for ")) else ""
         yield f"{capitalized(rivals + '; '.join(said))}."
 
 
-def _before(case: _FindingsCase) -> Iterator[str]:
+def _before(case: FindingsCase) -> Iterator[str]:
     """Yield the claim's comparison before training, if its metric is that of a trained model."""
     series = case.series
     if not series.metric.startswith("trained_") or len(case.sides) < 2:
@@ -521,7 +314,7 @@ def _before(case: _FindingsCase) -> Iterator[str]:
             yield f"Before training, the same comparison is {gap(one, *case.sides).text}."
 
 
-def _lines(case: _FindingsCase) -> Iterator[str]:
+def best_of_lines(case: FindingsCase) -> Iterator[str]:
     """Yield the best place of each line along a number, and what a second place changes."""
     along, at = case.top.along, case.top.at
     if along is None or not at or along.has_kinds or along.axis == MULTIPLE:
@@ -540,7 +333,7 @@ def _lines(case: _FindingsCase) -> Iterator[str]:
         for name, point in there.items():
             lines.setdefault(name, {})[place] = point
     if len(at) == 2:
-        if along.axis not in _OF_AMOUNT and len(lines) > 2:
+        if along.axis not in OF_AMOUNT and len(lines) > 2:
             yield from _changes_of_lines(along, lines)
         return
     if len(lines) == 1:
@@ -578,7 +371,7 @@ def _asked_and_got(
 
     It is empty if nothing was measured.
     """
-    name = _line_of(at, side) or ""
+    name = line_of(at, side) or ""
     asked = [place for place, there in at.items() if name in there]
     asked = [asked[0], asked[-1]] if is_short and len(asked) > 2 else asked
     got = [written_means(at[place][name][0], [side])[side] for place in asked]
@@ -641,7 +434,7 @@ def _changes_of_lines(
     yield f"From {axis_in_words(along.axis)} {ends}: {'; '.join(filter(None, parts))}."
 
 
-def _besides_lines(case: _FindingsCase) -> Iterator[str]:
+def beside_lines(case: FindingsCase) -> Iterator[str]:
     """Yield variants that are on no line of numbers, against those from which one value differs."""
     about, along, at = case.about, case.top.along, case.top.at
     if along is None or not at or along.has_kinds or not along.is_of_groups:
@@ -657,10 +450,10 @@ def _besides_lines(case: _FindingsCase) -> Iterator[str]:
             differ = [name for name in theirs if theirs[name] != mine[name]]
             if len(differ) == 1 and mine[differ[0]] != "":
                 (name,) = differ
-                line = _line_of(at, other)
-                place = next(p for p, there in at.items() if _holds(there, [other]))
+                line = line_of(at, other)
+                place = next(p for p, there in at.items() if holds(there, [other]))
                 text = gap(case.series, variant, other).text
-                text += f"{f' for {line}' if line else ''} {_at(along, place)}"
+                text += f"{f' for {line}' if line else ''} {at_place(along, place)}"
                 words = (
                     value_in_words(about, name, mine[name]),
                     (
@@ -675,22 +468,20 @@ def _besides_lines(case: _FindingsCase) -> Iterator[str]:
         yield f"{capitalized(a)} instead of {b}: {'; '.join(texts)}."
 
 
-def _changes(case: _FindingsCase) -> Iterator[str]:
+def _changes(case: FindingsCase) -> Iterator[str]:
     """Yield every other variant against the baseline, if the figure shows no lines of numbers."""
     about, series, along = case.about, case.series, case.top.along
     is_drawn = along is not None and (along.is_of_groups and along.axis not in (TASK, MULTIPLE))
     if is_drawn or series.task == MIXER_ALONE or about.held_out or series.better == "none":
         return
-    if along is not None and along.axis == TASK and len(_learnt(case)) > 2:
+    if along is not None and along.axis == TASK and len(learnt_scores(case)) > 2:
         return
     is_stated = about.baseline in case.sides and not case.lead.has_gap
     stated = set(case.sides) if is_stated else set()
-    yield from _against_baseline(case, series, stated)
+    yield from against_baseline(case, series, stated)
 
 
-def _against_baseline(
-    case: _FindingsCase, series: Series, stated: Collection[str]
-) -> Iterator[str]:
+def against_baseline(case: FindingsCase, series: Series, stated: Collection[str]) -> Iterator[str]:
     """Yield how the variants differ from the baseline, except those stated already."""
     about = case.about
     others = [
@@ -724,7 +515,7 @@ def _against_baseline(
     name, _, place = series.at.partition("=")
     along = case.top.along
     is_drawn = along is not None and along.axis == name and number(place) is not None
-    there = _at(along, float(place)) if along and is_drawn else f"at {name} {place_of(place)}"
+    there = at_place(along, float(place)) if along and is_drawn else f"at {name} {place_of(place)}"
     at = f" {there}" if series.at else ""
     if not series.at and series.task != MIXER_ALONE and len(about.tasks) > 1:
         at = f" on {readable(series.task)}"
@@ -740,7 +531,7 @@ def _against_baseline(
     yield f"{capitalized(metric)}{at} is {mean} with {baseline_in_words(about)}; {told}."
 
 
-def _parts(case: _FindingsCase) -> Iterator[str]:
+def best_of_parts(case: FindingsCase) -> Iterator[str]:
     """Yield the best variant on each part of the task, if the figure shows parts that are kinds."""
     along, at = case.top.along, case.top.at
     if along is None or not at or along.is_of_groups or not along.has_kinds:
@@ -791,13 +582,13 @@ def _together(about: About, some: Collection[str], every: Collection[str]) -> st
     return ""
 
 
-def _tasks(case: _FindingsCase) -> Iterator[str]:
+def on_other_tasks(case: FindingsCase) -> Iterator[str]:
     """Yield how variants do on the other tasks, of those on which some variant beats the floor."""
-    about, along, scores = case.about, case.top.along, _learnt(case)
+    about, along, scores = case.about, case.top.along, learnt_scores(case)
     if about.held_out:
         return
     if along is not None and along.axis == TASK and len(scores) > 2:
-        yield from _over_tasks(about, scores)
+        yield from over_tasks(about, scores)
         return
     others = [one for one in scores if one.task != case.series.task]
     if len(case.sides) == 2 and case.series.is_score and others:
@@ -806,13 +597,13 @@ def _tasks(case: _FindingsCase) -> Iterator[str]:
         yield f"On other tasks, {a} against {b}: {'; '.join(parts)}."
 
 
-def _scores(case: _FindingsCase) -> list[Series]:
+def _scores(case: FindingsCase) -> list[Series]:
     """Return the whole score of each task."""
     found = [primary(case.measured, task) for task in case.about.tasks if task != MIXER_ALONE]
     return [one for one in found if one is not None and one.is_whole_score]
 
 
-def _learnt(case: _FindingsCase) -> list[Series]:
+def learnt_scores(case: FindingsCase) -> list[Series]:
     """Return the scores that some variant lifts above the floors; others compare nothing."""
     return [
         one
@@ -821,7 +612,7 @@ def _learnt(case: _FindingsCase) -> list[Series]:
     ]
 
 
-def _over_tasks(about: About, scores: Sequence[Series]) -> Iterator[str]:
+def over_tasks(about: About, scores: Sequence[Series]) -> Iterator[str]:
     """Yield on how many tasks each variant is better or worse than the baseline."""
     parts = []
     for variant in about.variants:
@@ -839,14 +630,14 @@ def _over_tasks(about: About, scores: Sequence[Series]) -> Iterator[str]:
         yield f"{where}: {'; '.join(parts)}."
 
 
-def _crossings(case: _FindingsCase) -> Iterator[str]:
+def faster_from(case: FindingsCase) -> Iterator[str]:
     """Yield from which length each mixer is faster than the baseline."""
     said = crossings_in_words(case.about, case.top.growth) if case.top.growth else ""
     if said:
         yield said
 
 
-def _floors(case: _FindingsCase) -> Iterator[str]:
+def _floors(case: FindingsCase) -> Iterator[str]:
     """Yield the variants that are not shown to beat the best floor of a task."""
     for score, floor, below in _below_floors(case):
         names = [
@@ -862,12 +653,12 @@ def _floors(case: _FindingsCase) -> Iterator[str]:
                 f"On {readable(score.task)}, a predictor without an architecture ({floor}) is not "
                 f"shown, at 99 %, to be worse than {told}."
             )
-    yield from _not_learnt(case)
+    yield from not_learnt(case)
 
 
-def _not_learnt(case: _FindingsCase) -> Iterator[str]:
+def not_learnt(case: FindingsCase) -> Iterator[str]:
     """Yield the tasks on which no variant is shown to beat the best floor."""
-    learnt = {score.task for score in _learnt(case)}
+    learnt = {score.task for score in learnt_scores(case)}
     none = [
         f"{readable(score.task)} ({floor})"
         for score, floor, _ in _below_floors(case)
@@ -880,7 +671,7 @@ def _not_learnt(case: _FindingsCase) -> Iterator[str]:
         )
 
 
-def _below_floors(case: _FindingsCase) -> Iterator[tuple[Series, str, list[str]]]:
+def _below_floors(case: FindingsCase) -> Iterator[tuple[Series, str, list[str]]]:
     """Yield scores, their best floor in words, and the variants not shown to beat it, if any."""
     about = case.about
     for score in _scores(case):
@@ -891,7 +682,7 @@ def _below_floors(case: _FindingsCase) -> Iterator[tuple[Series, str, list[str]]
             yield score, f"{floor[0]}, {floor[1]:.4g}", below
 
 
-def _sizes(case: _FindingsCase) -> Iterator[str]:
+def smallest_states(case: FindingsCase) -> Iterator[str]:
     """Yield the best variants for their bytes of state, if the figure is against these."""
     about, series = case.about, case.series
     if not any(drawing.name.endswith(f"-for-{STATE}") for drawing in case.top.drawings):
@@ -928,7 +719,7 @@ def _sizes(case: _FindingsCase) -> Iterator[str]:
     yield f"{start} {size} ({names[least]}); {metric} is {', '.join(parts)}."
 
 
-def _memory(case: _FindingsCase) -> Iterator[str]:
+def memory_of_lines(case: FindingsCase) -> Iterator[str]:
     """Yield the memory along the lines of a figure of speed, for the last of them."""
     along, at = case.top.along, case.top.at
     if along is None or not at or not case.series.unit.endswith("/s"):
@@ -949,13 +740,13 @@ def _memory(case: _FindingsCase) -> Iterator[str]:
 _RULES = (
     _claim_elsewhere,
     _before,
-    _lines,
-    _besides_lines,
-    _sizes,
+    best_of_lines,
+    beside_lines,
+    smallest_states,
     _changes,
-    _parts,
-    _tasks,
-    _crossings,
+    best_of_parts,
+    on_other_tasks,
+    faster_from,
     _floors,
-    _memory,
+    memory_of_lines,
 )

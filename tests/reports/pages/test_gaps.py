@@ -12,7 +12,7 @@ import pytest
 from bakeoff.reports.analysis.verdict import ClaimOutcome, verdict
 from bakeoff.reports.pages.answer import answer
 from bakeoff.reports.pages.crossings import crossing_in_words, crossings_in_words
-from bakeoff.reports.pages.findings_in_words import _over_tasks
+from bakeoff.reports.pages.findings_in_words import over_tasks
 from bakeoff.reports.pages.gaps import best_of, gap
 from bakeoff.reports.results.frame import curves_frame, results_frame
 from bakeoff.reports.results.length_sweep import Growth, find, growths
@@ -124,7 +124,7 @@ def test_tasks_that_were_not_compared_do_not_count() -> None:
         _series(both, task="u"),
         _series({"base": ["crashed"] * 3, "a": both["a"]}, task="w"),
     ]
-    assert "a better on 2 of 2." in _over_tasks(_sweep(both).about, scores)
+    assert "a better on 2 of 2." in "".join(over_tasks(_sweep(both).about, scores))
 
 
 CHECK = ClaimSpec(
