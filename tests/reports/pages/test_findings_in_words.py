@@ -49,6 +49,7 @@ def _made(
     places: Collection[str] = ("",),
     diverged: Collection[tuple[str, int]] = (),
     sides: tuple[int, int] = (0, 1),
+    floor: float | None = None,
     **changes: Any,
 ) -> Sweep:
     """Return a sweep whose scores are `value` of the variant's values and the place, with noise."""
@@ -61,9 +62,9 @@ def _made(
         tasks=(TASK,),
         probes=(probe,),
         num_seeds=seeds,
-        metrics={TASK: {probe: (score,)}},
+        metrics={TASK: {probe: (score,), **({"floors": (score,)} if floor is not None else {})}},
         data_sets={},
-        floors={},
+        floors={TASK: ("guess",)} if floor is not None else {},
         axis_values=every,
         named_axes={name: tuple(values) for name, values in every.items()},
         claim=ClaimSpec(
@@ -87,6 +88,8 @@ def _made(
                 got = {"status": "diverged", "reason": "nan"} if lost else {"value": number}
                 more = {"at": at} if at else {}
                 rows.append(synthetic.row(said, name, TASK, probe, score, seed=seed, **more, **got))
+    if floor is not None:
+        rows.append(synthetic.row(said, "guess", TASK, "floors", score, value=floor))
     return Sweep(about=said, results=results_frame(rows), curves=curves_frame([]))
 
 
@@ -193,6 +196,44 @@ def test_rates_keep_their_unit_and_are_faster_or_slower() -> None:
     assert "2.51 Mtokens/s (LSTM)" in said
     assert "29.7 ktokens/s (attention)" in said
     assert " slower: convolution, 0.5" in said or " faster: " in said
+
+
+MIXERS = [{"mixer": "attention"}, {"mixer": "lstm"}, {"mixer": "conv"}]
+
+
+def test_a_ranking_of_models_that_have_learnt_nothing_begins_with_that() -> None:
+    made = _answer(_made(MIXERS, lambda v, _: 0.1 + 0.01 * len(v["mixer"]), floor=0.5))
+    assert made.sentence.startswith("No variant is shown to be better than a predictor without an ")
+    assert "; the first is better than every other." in made.sentence
+
+
+def test_a_floor_that_only_another_variant_is_shown_to_beat_is_not_beaten_by_none() -> None:
+    """The best mean is of widely spread seeds, the second one of close seeds."""
+    sweep = _made(MIXERS[:2], lambda v, _: 0.85 if v["mixer"] == "lstm" else 0.88, floor=0.8)
+    rows = sweep.results.copy()
+    spread = (rows["variant"] == "mixer=attention") & (rows["seed"] < 2)
+    rows.loc[spread, "value"] += [0.1, -0.1]
+    sweep = replace(sweep, about=replace(sweep.about, claim=None), results=rows)
+    assert (
+        ", only LSTM beats the floor guess (0.8); the best accuracy is " in _answer(sweep).sentence
+    )
+
+
+def test_variants_without_a_seed_in_common_are_not_said_to_be_alike() -> None:
+    sweep = _made(MIXERS[:2], lambda v, _: 0.2 if v["mixer"] == "lstm" else 0.9)
+    rows = sweep.results
+    kept = (rows["variant"] == "mixer=attention") == (rows["seed"] < 2)
+    sweep = replace(sweep, about=replace(sweep.about, claim=None), results=rows[kept])
+    said = _answer(sweep).sentence
+    assert said.endswith(", but has too few seeds in common with LSTM.")
+    assert "significantly from" not in said
+
+
+def test_of_kinds_all_are_compared() -> None:
+    kinds = ("clean", "noise", "blur", "shift", "covered", "contrast")
+    titles = {f"corruption={n + 1}": kind for n, kind in enumerate(kinds)}
+    said = _all_of(_parted(places=("", *titles), titles={"corruption": "what was done", **titles}))
+    assert all(f"for {kind}: " in said for kind in kinds)
 
 
 def _shipped(name: str) -> Sweep:
