@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from bakeoff.reports.analysis.claim_data import evidence
 from bakeoff.reports.analysis.verdict import ClaimOutcome, Verdict
 from bakeoff.reports.document import Drawing, capitalized
 from bakeoff.reports.pages.findings_in_words import (
+    FindingsCase,
     Lead,
     along_the_axis,
     other_findings,
@@ -87,9 +88,13 @@ def answer(
     is_of_score = not (found and found.claim.counted_by)  # a speedup is that of a whole curve
     law = law_in_words(about, measured, series.task) if series and about.held_out else ""
     lead = Lead(sentences=(law,)) if law else Lead()
-    if series and found and is_of_score and not law:
-        lead = lead_in_words(about, measured, series, sides, top)
-    besides = tuple(_others(about, measured, series, sides, top, lead))
+    case = None
+    if series:
+        case = FindingsCase(about=about, measured=measured, series=series, sides=sides, top=top)
+    if case and found and is_of_score and not law:
+        lead = lead_in_words(case)
+    is_trained = about.scale != SMOKE
+    besides = tuple(other_findings(replace(case, lead=lead))) if case and is_trained else ()
     drawings = tuple(filter(None, (opening_picture(about), *top.drawings)))
     if judged is None or found is None:
         best, why = best_in_words(about, series), why_no_verdict(about)
@@ -104,9 +109,7 @@ def answer(
     if lead.sentences:
         sentences, claimed = lead.sentences, _with(claimed, numbers)
     else:  # the claim is the answer
-        elsewhere = ""
-        if series and is_of_score:
-            elsewhere = along_the_axis(about, measured, series, sides, top)
+        elsewhere = along_the_axis(case) if case and is_of_score else ""
         sentences, claimed = (_with(claimed, numbers, elsewhere), *lead.after), ""
     return Answer(
         sentence=" ".join(sentences),
@@ -129,18 +132,6 @@ def _with(sentence: str, *clauses: str) -> str:
     """Return the sentence with the clauses that are not empty after a colon."""
     said = "; ".join(filter(None, clauses))
     return f"{sentence.removesuffix('.')}: {said}." if said else sentence
-
-
-def _others(
-    about: About,
-    measured: Sequence[Series],
-    series: Series | None,
-    sides: Sequence[str],
-    top: Opening,
-    lead: Lead,
-) -> Iterator[str]:
-    if series is not None and about.scale != SMOKE:
-        yield from other_findings(about, measured, series, sides, top, lead)
 
 
 def answer_in_words(judged: Verdict) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from bakeoff.reports.analysis.claim_data import Evidence, what_is_needed
 from bakeoff.reports.analysis.cost import STATE, variant_costs
-from bakeoff.reports.analysis.gate import beats_floor, best_floor
+from bakeoff.reports.analysis.gate import CONFIDENCE, beats_floor, best_floor
 from bakeoff.reports.analysis.speedup import BUDGET, speedup_in_words
 from bakeoff.reports.analysis.verdict import Verdict
 from bakeoff.reports.document import capitalized, listed, readable
@@ -26,6 +26,7 @@ from bakeoff.reports.pages.gaps import (
     gap,
     metric_in_words,
     notation_of,
+    untested,
     written_means,
 )
 from bakeoff.reports.pages.opening import CONDITION, MULTIPLE, TASK, Opening
@@ -41,16 +42,8 @@ from bakeoff.reports.results.spoken_names import (
     spoken_pair,
     value_in_words,
 )
-from bakeoff.reports.sections.axis_series import (
-    AxisSeries,
-    place_name,
-    readable_place,
-)
-from bakeoff.reports.stats.intervals import (
-    Notation,
-    as_quantity,
-    mean_interval,
-)
+from bakeoff.reports.sections.axis_series import AxisSeries, place_name, readable_place
+from bakeoff.reports.stats.intervals import Notation, as_quantity, mean_interval
 from bakeoff.reports.tables.comparison import primary
 from bakeoff.suite.schema import MIXER_ALONE, About
 
@@ -125,7 +118,16 @@ class Lead:
 
 @dataclass(frozen=True, kw_only=True)
 class FindingsCase:
-    """The input of the sentences of a page, see the arguments of `other_findings`."""
+    """The numbers and the figure that the sentences of a page are made from.
+
+    Attributes:
+        about: The sweep.
+        measured: All series without controls, floors beside the scores.
+        series: The series that the page is judged by.
+        sides: The sides of the claim, if there is one.
+        top: The figures at the top of the page.
+        lead: The sentences of the first paragraph, which are not repeated.
+    """
 
     about: About
     measured: Sequence[Series]
@@ -135,45 +137,16 @@ class FindingsCase:
     lead: Lead = Lead()
 
 
-def along_the_axis(
-    about: About, measured: Sequence[Series], series: Series, sides: Sequence[str], top: Opening
-) -> str:
-    """Return a clause on the claim at the other places of the figure, or an empty string.
-
-    Args:
-        about: The sweep.
-        measured: All series without controls, floors beside the scores.
-        series: The series that the page is judged by.
-        sides: The sides of the claim, if there is one.
-        top: The figures at the top of the page.
-    """
-    case = FindingsCase(about=about, measured=measured, series=series, sides=sides, top=top)
+def along_the_axis(case: FindingsCase) -> str:
+    """Return a clause on the claim at the other places of the figure, or an empty string."""
     return "; ".join((*_elsewhere(case), *_savings(case)))
 
 
-def other_findings(
-    about: About,
-    measured: Sequence[Series],
-    series: Series,
-    sides: Sequence[str],
-    top: Opening,
-    lead: Lead,
-) -> Iterator[str]:
-    """Yield the sentences after the first paragraph.
-
-    Args:
-        about: The sweep.
-        measured: All series without controls, floors beside the scores.
-        series: The series that the page is judged by.
-        sides: The sides of the claim, if there is one.
-        top: The figures at the top of the page.
-        lead: The sentences of the first paragraph, which are not repeated.
-    """
-    case = FindingsCase(
-        about=about, measured=measured, series=series, sides=sides, top=top, lead=lead
-    )
+def other_findings(case: FindingsCase) -> Iterator[str]:
+    """Yield the sentences after the first paragraph."""
+    stated = {*case.lead.sentences, *case.lead.after}
     for rule in _RULES:
-        yield from (each for each in rule(case) if each not in (*lead.sentences, *lead.after))
+        yield from (each for each in rule(case) if each not in stated)
 
 
 def _elsewhere(case: FindingsCase) -> Iterator[str]:
@@ -234,7 +207,7 @@ def _best_on(
         return
     best, alike = found
     where = {variant: place for place, (_, variant) in there.items()}
-    if any(not gap(series, best, variant).is_tested for variant in alike):
+    if untested(series, best, alike):
         yield f"the best mean is at {place_name(along, where[best])}, with too few seeds for a test"
         return
     names = listed([place_name(along, where[variant]) for variant in alike])
@@ -374,9 +347,9 @@ def _asked_and_got(
     name = line_of(at, side) or ""
     asked = [place for place, there in at.items() if name in there]
     asked = [asked[0], asked[-1]] if is_short and len(asked) > 2 else asked
-    got = [written_means(at[place][name][0], [side])[side] for place in asked]
     if not asked:
         return ""
+    got = [written_means(at[place][name][0], [side])[side] for place in asked]
     return f"asked for {listed([f'{x:g}' for x in asked])}, {name} got {listed(got)}"
 
 
@@ -399,17 +372,17 @@ def _best_place(
         return f"{start}there is no result"
     best, alike = found
     where = {variant: place_name(along, place) for place, variant in variants.items()}
-    if any(not gap(series, best, v).is_tested for v in alike):
+    if untested(series, best, alike):
         return f"{start}the best mean is at {where[best]}, with too few seeds for a test"
     mean = [written_means(series, [best])[best]] if name else []
-    lost = [where[v] for v in variants.values() if series.seeds_diverged(v)]
-    told = [f"not compared with {listed(lost)}, of which seeds diverged"]
+    lost = [where[v] for v in variants.values() if name and series.seeds_diverged(v)]
+    apart = [f"not compared with {listed(lost)}, of which seeds diverged"] if lost else []
     if len(alike) == len(variants) - 1:
         at = f", {mean[0]}," if mean else ""
         return f"{start}no value is shown to differ from the best mean{at} at {where[best]}"
     others = listed([where[v] for v in alike])
     same = [f"not significantly different from {others}"] if alike else []
-    remarks = ", ".join([*mean, *same, *(told if lost and name else [])])
+    remarks = ", ".join([*mean, *same, *apart])
     end = f" ({remarks})" if name else f", {remarks}" if remarks else ""
     title = next(along.title_of(place) for place, v in variants.items() if v == best)
     return f"{start}the best{'' if title else what} is {where[best]}{end}"
@@ -498,7 +471,7 @@ def against_baseline(case: FindingsCase, series: Series, stated: Collection[str]
     sizes = {v: f"{names[v]}{', ' if is_ratio else ' by '}{one.size}" for v, one in gaps.items()}
     better = [sizes[v] for v, one in gaps.items() if one.is_better]
     worse = [sizes[v] for v, one in gaps.items() if one.is_seen and not one.is_better]
-    untested = [f"{names[v]} ({one.text})" for v, one in gaps.items() if not one.is_tested]
+    open_ones = [f"{names[v]} ({one.text})" for v, one in gaps.items() if not one.is_tested]
     alike = [names[v] for v, one in gaps.items() if one.is_tested and not one.is_seen]
     if len(alike) < _FEW or len(alike) == len(others):  # their differences fit, too
         alike = [
@@ -510,7 +483,7 @@ def against_baseline(case: FindingsCase, series: Series, stated: Collection[str]
         f"{'faster' if is_ratio else 'better'}: {some_of(better)}" if better else "",
         f"{'slower' if is_ratio else 'worse'}: {some_of(worse)}" if worse else "",
         f"{ALIKE}: {some_of(alike)}" if alike else "",
-        f"not tested: {some_of(untested)}" if untested else "",
+        f"not tested: {some_of(open_ones)}" if open_ones else "",
     ]
     name, _, place = series.at.partition("=")
     along = case.top.along
@@ -536,7 +509,7 @@ def best_of_parts(case: FindingsCase) -> Iterator[str]:
     along, at = case.top.along, case.top.at
     if along is None or not at or along.is_of_groups or not along.has_kinds:
         return
-    tested, untested, lost = [], [], dict[str, None]()
+    sure, unsure, lost = [], [], dict[str, None]()
     for place, there in at.items():
         series = next(iter(there.values()))[0]
         names = {variant: name for name, (_, variant) in there.items()}
@@ -546,19 +519,19 @@ def best_of_parts(case: FindingsCase) -> Iterator[str]:
             continue
         where, (best, alike) = f"on {along.title_of(place)}", found
         mean = written_means(series, [best])[best]
-        if any(not gap(series, best, v).is_tested for v in alike):
-            untested.append(f"{where} {names[best]} ({mean})")
+        if untested(series, best, alike):
+            unsure.append(f"{where} {names[best]} ({mean})")
         elif together := _together(case.about, {best, *alike}, names):
-            tested.append(f"{where} {together} ({mean})")
+            sure.append(f"{where} {together} ({mean})")
         else:
             same = f"; not significantly different from {some_of([names[v] for v in alike])}"
-            tested.append(f"{where} {names[best]} ({mean}{same if alike else ''})")
+            sure.append(f"{where} {names[best]} ({mean}{same if alike else ''})")
     remark = f"; not compared, since seeds diverged: {some_of([*lost])}" if lost else ""
-    if tested:
-        told = "; ".join(tested)
+    if sure:
+        told = "; ".join(sure)
         yield f"The best, with what does not differ significantly from it: {told}{remark}."
-    if untested:
-        yield f"The best mean, with too few seeds for a test: {'; '.join(untested)}{remark}."
+    if unsure:
+        yield f"The best mean, with too few seeds for a test: {'; '.join(unsure)}{remark}."
 
 
 def _together(about: About, some: Collection[str], every: Collection[str]) -> str:
@@ -639,30 +612,28 @@ def faster_from(case: FindingsCase) -> Iterator[str]:
 
 def _floors(case: FindingsCase) -> Iterator[str]:
     """Yield the variants that are not shown to beat the best floor of a task."""
-    for score, floor, below in _below_floors(case):
+    for score, floor, below, num_met in _below_floors(case):
+        if len(below) == num_met:
+            continue
         names = [
             f"{spoken_name(case.about, v)} ({mean})"
             for v in below
             for mean in written_means(score, [v]).values()
         ]
-        met = [v for v in case.about.variants if score.values(v)]
-        if len(below) < len(met):
-            few = len(below) <= MOST_NAMED
-            told = some_of(names) if few else f"{len(below)} of {len(met)} variants"
-            yield (
-                f"On {readable(score.task)}, a predictor without an architecture ({floor}) is not "
-                f"shown, at 99 %, to be worse than {told}."
-            )
+        told = some_of(names) if len(below) <= MOST_NAMED else f"{len(below)} of {num_met} variants"
+        yield (
+            f"On {readable(score.task)}, a predictor without an architecture ({floor}) is not "
+            f"shown, at {100 * CONFIDENCE:g} %, to be worse than {told}."
+        )
     yield from not_learnt(case)
 
 
 def not_learnt(case: FindingsCase) -> Iterator[str]:
     """Yield the tasks on which no variant is shown to beat the best floor."""
-    learnt = {score.task for score in learnt_scores(case)}
     none = [
         f"{readable(score.task)} ({floor})"
-        for score, floor, _ in _below_floors(case)
-        if score.task not in learnt
+        for score, floor, below, num_met in _below_floors(case)
+        if len(below) == num_met
     ]
     if none:
         yield (
@@ -671,15 +642,15 @@ def not_learnt(case: FindingsCase) -> Iterator[str]:
         )
 
 
-def _below_floors(case: FindingsCase) -> Iterator[tuple[Series, str, list[str]]]:
-    """Yield scores, their best floor in words, and the variants not shown to beat it, if any."""
+def _below_floors(case: FindingsCase) -> Iterator[tuple[Series, str, list[str], int]]:
+    """Yield scores, their best floor in words, the variants not shown to beat it, of how many."""
     about = case.about
     for score in _scores(case):
         floor = best_floor(about, score)
         met = [v for v in about.variants if belongs(about, v, score.task) and score.values(v)]
         below = [variant for variant in met if not beats_floor(about, score, variant)]
         if floor is not None and below:
-            yield score, f"{floor[0]}, {floor[1]:.4g}", below
+            yield score, f"{floor[0]}, {floor[1]:.4g}", below, len(met)
 
 
 def smallest_states(case: FindingsCase) -> Iterator[str]:
@@ -707,16 +678,18 @@ def smallest_states(case: FindingsCase) -> Iterator[str]:
         f"{written[v]} ({names[v]}, {sizes[v]}{f'; {lost[v]}' if lost[v] else ''})" for v in shown
     ]
     metric = metric_in_words(series)
-    tested = [v for v in alike if gap(series, best, v).is_tested]
-    least = min((best, *tested), key=lambda v: places[v][0])
-    if len(tested) < len(alike):
-        least, start = best, f"The best mean {metric}, with too few seeds for a test, needs"
+    least = min((best, *alike), key=lambda v: places[v][0])
+    of_best, of_least = (f"{sizes[v]} ({names[v]})" for v in (best, least))
+    if untested(series, best, alike):
+        said = f"The best mean {metric}, with too few seeds for a test, needs a state of {of_best}"
     elif least == best:
-        start = f"The best {metric} needs"
+        said = f"The best {metric} needs a state of {of_best}"
     else:
-        start = f"The smallest state whose {metric} does not differ significantly from the best has"
-    size = sizes[least] if start.endswith("has") else f"a state of {sizes[least]}"
-    yield f"{start} {size} ({names[least]}); {metric} is {', '.join(parts)}."
+        said = (
+            f"The smallest state whose {metric} does not differ significantly from the best has "
+            f"{of_least}"
+        )
+    yield f"{said}; {metric} is {', '.join(parts)}."
 
 
 def memory_of_lines(case: FindingsCase) -> Iterator[str]:

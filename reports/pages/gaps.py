@@ -133,6 +133,11 @@ def gap(series: Series, a: str, b: str) -> Gap:
     return Gap(advantage, notation_of(series, advantage), is_bound=is_bound)
 
 
+def untested(series: Series, best: str, others: Sequence[str]) -> list[str]:
+    """Return the variants that have too few seeds in common with the best for a test."""
+    return [other for other in others if not gap(series, best, other).is_tested]
+
+
 def notation_of(series: Series, advantage: Estimate) -> Notation:
     """Return the notation of a difference; the name of the metric stands for units such as BLEU."""
     found = series.notation(advantage)

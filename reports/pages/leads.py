@@ -32,33 +32,22 @@ from bakeoff.reports.pages.findings_in_words import (
     smallest_states,
 )
 from bakeoff.reports.pages.gaps import ALIKE, gap, metric_in_words, written_means
-from bakeoff.reports.pages.opening import BY, CONDITION, MULTIPLE, TASK, Opening
+from bakeoff.reports.pages.opening import BY, CONDITION, MULTIPLE, TASK
 from bakeoff.reports.pages.ranking import ranking
 from bakeoff.reports.results.axis_values import all_values_of, as_text, belongs
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.sections.axis_series import AxisSeries, readable_axis
-from bakeoff.suite.schema import MIXER_ALONE, About
+from bakeoff.suite.schema import MIXER_ALONE
 
 
-def lead_in_words(
-    about: About, measured: Sequence[Series], series: Series, sides: Sequence[str], top: Opening
-) -> Lead:
-    """Return the sentences that answer the title, where it asks for more than the claim says.
-
-    Args:
-        about: The sweep.
-        measured: All series without controls, floors beside the scores.
-        series: The series that the page is judged by.
-        sides: The sides of the claim.
-        top: The figures at the top of the page.
-    """
-    case = FindingsCase(about=about, measured=measured, series=series, sides=sides, top=top)
+def lead_in_words(case: FindingsCase) -> Lead:
+    """Return the sentences that answer the title, where it asks for more than the claim says."""
     found = (rule(case) for rule in _LEADS)
     lead = next((each for each in found if each.sentences), None)
     if lead is None:
         return Lead(after=tuple(memory_of_lines(case)))
-    is_learnt = series.task in {score.task for score in learnt_scores(case)}
-    doubts = () if is_learnt or not series.is_score else (*not_learnt(case),)
+    is_learnt = case.series.task in {score.task for score in learnt_scores(case)}
+    doubts = () if is_learnt or not case.series.is_score else (*not_learnt(case),)
     rest = (said for said in lead.sentences if said not in doubts)
     return replace(lead, sentences=(*doubts, *rest))
 
@@ -181,8 +170,8 @@ def _lead_of_conditions(case: FindingsCase) -> Lead:
             (_, a), (_, b) = there[own], there[rival]
             one, means = gap(series, a, b), written_means(series, (a, b))
             parts.append(f"{at_place(along, place)} {means[a]} against {means[b]}, {one.text}")
-        said.append(f"{capitalized(metric_in_words(series))} with {own} against {rival}: ")
-        said[-1] += f"{'; '.join(parts)}."
+        metric = capitalized(metric_in_words(series))
+        said.append(f"{metric} with {own} against {rival}: {'; '.join(parts)}.")
     return Lead(sentences=tuple(said))
 
 

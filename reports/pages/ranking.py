@@ -10,8 +10,8 @@ from bakeoff.reports.pages.gaps import (
     best_of,
     diverged_in_words,
     ends_of,
-    gap,
     metric_in_words,
+    untested,
     written_means,
 )
 from bakeoff.reports.results.axis_values import belongs, number
@@ -77,7 +77,8 @@ def _first_of(
     if found is None or len(ordered) < 2:
         return ""
     best, alike = found
-    tested = [v for v in alike if gap(series, best, v).is_tested]
+    apart = untested(series, best, alike)
+    tested = [v for v in alike if v not in apart]
     others = len(ordered) - 1
     if not alike:
         said = "is better than every other"
@@ -107,10 +108,11 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def best_in_words(about: About, series: Series | None) -> str:
-    """Return a sentence on the best variant; empty if there is no score, or models are untrained.
+    """Return a sentence on the best variant.
 
     A variant is called the best only if it beats every other one by the interval of their paired
-    differences, and no floor beats it.
+    differences, and no floor beats it. The sentence is empty if no score was measured, or if the
+    models of the scale are not trained.
     """
     if series is None or series.better == "none" or about.scale == "smoke":
         return ""
@@ -124,9 +126,10 @@ def best_in_words(about: About, series: Series | None) -> str:
     floor = best_floor(about, series)
     ahead = [spoken_name(about, v) for v in met if beats_floor(about, series, v)]
     if floor is not None and not beats_floor(about, series, best):
-        who = f"only {some_of(ahead)} beats" if ahead else "no variant beats"
+        who = f"only {some_of(ahead)}" if ahead else "no variant"
+        beats = "beat" if len(ahead) > 1 else "beats"
         return (
-            f"{where}, {who} the floor {floor[0]} ({floor[1]:.4g}); the best "
+            f"{where}, {who} {beats} the floor {floor[0]} ({floor[1]:.4g}); the best "
             f"{metric} is {means[best]} ({name}), so nothing is said about which is better."
         )
     if len(met) < 2:
@@ -141,12 +144,13 @@ def best_in_words(about: About, series: Series | None) -> str:
             f"{where}, {name} has the best {metric}, {means[best]}{rival}, with one seed: no "
             "difference can be tested."
         )
-    tested = [v for v in alike if gap(series, best, v).is_tested]
-    untested = [spoken_name(about, v) for v in alike if v not in tested]
+    apart = untested(series, best, alike)
+    tested = [v for v in alike if v not in apart]
     is_all = len(tested) == len(met) - 1
     others = "any other" if is_all else some_of([spoken_name(about, v) for v in tested])
     told = [f"does not differ significantly from {others}"] if tested else []
-    told += [f"has too few seeds in common with {some_of(untested)}"] if untested else []
+    unsure = some_of([spoken_name(about, v) for v in apart])
+    told += [f"has too few seeds in common with {unsure}"] if apart else []
     told += [f"is not compared with {some_of(lost)}, of which seeds diverged"] if lost else []
     return (
         f"{where}, no variant is significantly better than all others: {name} has the best "

@@ -93,7 +93,7 @@ def certainty(
 
 
 def published_in_words(about: About) -> str:
-    """Return the published figure and its source; empty if there is no claim or it has neither."""
+    """Return the published figure of the claim and its source, or an empty string without them."""
     claim = about.claim
     if claim is None or not (claim.published or claim.source):
         return ""

@@ -417,7 +417,8 @@ class Ablation(FrozenSpec):
             no model has them. ``by corruption`` draws the score along that axis of the ablation,
             or that coordinate of the task's parts, where the page would choose another figure.
         words: How pages name values of axes that do not read well, as ``{"score=general": "by
-            content"}``, and the baseline, by the key ``baseline``. They change nothing else.
+            content"}``, and the baseline, by the key ``baseline``. Two values of an axis must have
+            different words. They change nothing else.
         scaling_law: Adds larger, held-out variants, and a scaling law on the page that predicts
             them. A side of the claim may name them as ``mixer=lstm, held out``.
         name: The name in the journal, MLflow and reports: lower-case letters, digits and
