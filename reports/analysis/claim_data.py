@@ -386,6 +386,8 @@ def p_of_no_difference(found: Evidence) -> float | None:
     """Return the two-sided p of the paired t test, or None if a seed is lost or pairs are few."""
     if not found.is_whole or found.num_pairs < MIN_PAIRS:
         return None
+    if found.speedup is not None:
+        return found.speedup.comparison.level_excluding(0.0)
     return smallest_level(found.differences)
 
 
@@ -413,10 +415,11 @@ def strength(found: Evidence) -> Strength:
 
 
 _FIELLER = (
-    "The interval of the speedup holds the budgets at which Student's t test of the paired "
-    "differences, at the 5 % level, does not tell the two apart (Fieller's method), which assumes "
-    "approximately normal errors. Scores between the {} budgets of {} are interpolated. The "
-    "verdict applies only to the claim of this ablation; every other comparison is exploratory."
+    "The interval of the speedup holds the budgets around the estimate at which Student's t test "
+    "of the paired differences, at the 5 % level, does not tell the two apart (Fieller's method), "
+    "which assumes approximately normal errors. Scores between the {} budgets of {} are "
+    "interpolated. The verdict applies only to the claim of this ablation; every other comparison "
+    "is exploratory."
 )
 _BASIS = (
     "The verdict uses Student's t interval of the paired differences at the 5 % level, which "

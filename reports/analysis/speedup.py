@@ -8,10 +8,13 @@ The budget may be counted in FLOPs or in seconds.
 
 At each budget the difference b(C) - v is a sum of measured scores with fixed weights. It is
 computed for each seed, so that what a seed does to all trainings alike cancels. The interval holds
-the budgets at which Student's t test of these differences does not tell them from zero (Fieller's
-method), so it includes the noise of the curve and of the variant. The test at C = C_v is that of
-no speedup. Nothing is extrapolated: if the variant is better than the baseline's largest budget,
-the speedup is a lower bound.
+the budgets around the estimate at which Student's t test of these differences does not tell them
+from zero (Fieller's method), so it includes the noise of the curve and of the variant. On either
+side it ends at the first budget that is excluded. The budgets beyond are excluded with it, since
+the baseline improves with its budget: where a budget makes it worse than the variant, a smaller
+one does too. The p-value of a speedup is the level at which the interval excludes it. Nothing is
+extrapolated: if the variant is better than the baseline's largest budget, the speedup is a lower
+bound.
 
 FLOPs are counted exactly. Seconds are steps times the time of a step, of which the baseline has one
 for all its budgets, since they train the same model. The ratio of the two step times has an
@@ -45,7 +48,14 @@ from bakeoff.reports.analysis.time_comparison import log_ratios
 from bakeoff.reports.results.axis_values import all_values_of
 from bakeoff.reports.results.series import Series
 from bakeoff.reports.results.spoken_names import shown_name
-from bakeoff.reports.stats.intervals import CONFIDENCE, Estimate, as_ratio, mean_interval, rounded
+from bakeoff.reports.stats.intervals import (
+    CONFIDENCE,
+    Estimate,
+    as_ratio,
+    mean_interval,
+    rounded,
+    smallest_level,
+)
 from bakeoff.reports.stats.log_means import Array
 from bakeoff.suite.schema import About, Better
 
@@ -135,10 +145,12 @@ class CurveComparison:
         Args:
             log_ratio: The logarithm of the multiple; 0 gives the test against no speedup.
         """
+        return tuple(self.lead(np.array([self._place_of(log_ratio)]))[:, 0].tolist())
+
+    def _place_of(self, log_ratio: float) -> float:
         point, _ = self.level
         off = min(max(point - log_ratio, -self.log_error), self.log_error)
-        place = np.clip([log_ratio + off], self.logs[0], self.logs[-1])
-        return tuple(self.lead(place)[:, 0].tolist())
+        return float(np.clip(log_ratio + off, self.logs[0], self.logs[-1]))
 
     @cached_property
     def level(self) -> tuple[float, Reach]:
@@ -151,21 +163,33 @@ class CurveComparison:
         return _zero(self.grid, mean, int(np.flatnonzero(mean <= 0)[0])), Reach.BETWEEN
 
     def interval(self) -> tuple[float, float]:
-        """Return the smallest and the largest log ratio that a t test does not exclude."""
-        values, (point, _) = self.on_grid, self.level
+        """Return the ends of the log ratios around the point that a t test does not exclude."""
+        point, _ = self.level
+        places = np.unique(np.append(self.grid, point))
+        values, at = self.lead(places), int(np.searchsorted(places, point))
         num_seeds = len(values)
         error = values.std(axis=0, ddof=1) / math.sqrt(num_seeds)
         quantile = float(stdtrit(num_seeds - 1, 0.5 + CONFIDENCE / 2))
         excess = np.abs(values.mean(axis=0)) - quantile * error
-        possible = np.flatnonzero(excess <= 0)
-        if not possible.size:
+        excluded = np.flatnonzero(excess > 0)
+        if at in excluded:  # without noise, or the score is beyond those of the curve
             return point, point
-        first, last = int(possible[0]), int(possible[-1])
-        low = _zero(self.grid, excess, first)
-        high = (
-            float(self.grid[-1]) if last + 1 == excess.size else _zero(self.grid, excess, last + 1)
+        below, above = excluded[excluded < at], excluded[excluded > at]
+        return (
+            _zero(places, excess, int(below[-1]) + 1) if below.size else float(places[0]),
+            _zero(places, excess, int(above[0])) if above.size else float(places[-1]),
         )
-        return min(low, point), max(high, point)
+
+    def level_excluding(self, log_ratio: float) -> float:
+        """Return the smallest level alpha at which the (1 - alpha) interval excludes a log ratio.
+
+        It is the smallest p of the t tests from the point estimate to that log ratio, or to the
+        place that `advantages` takes for it.
+        """
+        point, _ = self.level
+        end = self._place_of(log_ratio)
+        path = self.grid[(self.grid - point) * (self.grid - end) <= 0]
+        return min(smallest_level(values) for values in self.lead(np.append(path, end)).T.tolist())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from bakeoff.reports.analysis.speedup import NoCurve, Reach, effective_speedup
+from bakeoff.reports.stats.intervals import smallest_level
 from tests.reports.conftest import known
 
 L0, A, POWER = 1.2, 30.0, 0.3
 BUDGETS = (5e8, 1e9, 2e9)
+TRUTH = 1.25  # the speedup in simulations
 
 
 def loss(budget: float) -> float:
@@ -112,6 +114,51 @@ def test_an_interval_that_reaches_the_last_budget_is_open() -> None:
     assert found.ratio.high == pytest.approx(2.0)
 
 
+def test_a_budget_beyond_an_excluded_one_is_excluded_too() -> None:
+    """Check a curve whose smallest budget is so noisy that no test of it alone excludes it."""
+    budgets = {
+        1.0: {0: -3.0, 1: 0.0, 2: 1.2},
+        2.0: {0: 0.50, 1: 0.51, 2: 0.49},
+        4.0: {0: 1.00, 1: 1.01, 2: 0.99},
+    }
+    found = effective_speedup(budgets, dict.fromkeys(range(3), 0.75), 4.0, better="higher")
+    compared = found.comparison
+    assert smallest_level(compared.advantages(math.log(1 / 4))) > 0.05
+    assert smallest_level(compared.advantages(math.log(2 / 4))) < 0.05
+    assert 2 / 4 < known(found.ratio.low) < known(found.ratio.point)
+    assert not found.is_open_below
+    assert compared.level_excluding(math.log(1 / 4)) < 0.05
+
+
+def test_the_level_is_that_at_which_the_interval_ends() -> None:
+    """Check noise as large as the step between two budgets, where the tests are not ordered."""
+    rng = np.random.default_rng(4)
+    for _ in range(100):
+        budgets, scores = _simulated(rng, BUDGETS, 3, 1.0, heavy=False)
+        with suppress(NoCurve):
+            found = effective_speedup(budgets, scores, 1e9, better="lower")
+            ratio = found.log_ratio
+            for log_ratio in np.linspace(math.log(0.55), math.log(1.9), 7):
+                inside = known(ratio.low) <= log_ratio <= known(ratio.high)
+                assert (found.comparison.level_excluding(log_ratio) >= 0.05) == inside
+
+
+def _simulated(
+    rng: np.random.Generator, places: Sequence[float], num_seeds: int, noise: float, *, heavy: bool
+) -> tuple[dict[float, dict[int, float]], dict[int, float]]:
+    """Return losses of the baseline, by budget and seed, and of a variant of speedup `TRUTH`."""
+    spread = noise * (loss(1e9) - loss(2e9)) / math.sqrt(2)
+
+    def drawn() -> np.ndarray:
+        size = num_seeds
+        made = rng.standard_t(4, size) / math.sqrt(2) if heavy else rng.normal(size=size)
+        return spread * made
+
+    shared = drawn()
+    budgets = {one: dict(enumerate(loss(one) + shared + drawn())) for one in places}
+    return budgets, dict(enumerate(loss(TRUTH * 1e9) + shared + drawn()))
+
+
 def _coverage(
     num_sweeps: int, num_seeds: int, num_budgets: int, noise: float, *, heavy: bool
 ) -> tuple[float, float, float]:
@@ -126,21 +173,13 @@ def _coverage(
         heavy: Whether the noise is Student's t with 4 degrees of freedom.
     """
     rng = np.random.default_rng([num_seeds, num_budgets, heavy, round(10 * noise)])
-    places, truth = (*BUDGETS, 4e9)[:num_budgets], 1.25
-    spread = noise * (loss(1e9) - loss(2e9)) / math.sqrt(2)
-
-    def drawn(size: int) -> np.ndarray:
-        made = rng.standard_t(4, size) / math.sqrt(2) if heavy else rng.normal(size=size)
-        return spread * made
-
+    places = (*BUDGETS, 4e9)[:num_budgets]
     found = []
     for _ in range(num_sweeps):
-        shared = drawn(num_seeds)
-        budgets = {one: dict(enumerate(loss(one) + shared + drawn(num_seeds))) for one in places}
-        scores = dict(enumerate(loss(truth * 1e9) + shared + drawn(num_seeds)))
+        budgets, scores = _simulated(rng, places, num_seeds, noise, heavy=heavy)
         with suppress(NoCurve):
             found.append(effective_speedup(budgets, scores, 1e9, better="lower").log_ratio)
-    held = sum(known(one.low) <= math.log(truth) <= known(one.high) for one in found)
+    held = sum(known(one.low) <= math.log(TRUTH) <= known(one.high) for one in found)
     is_open = sum(math.inf in (-known(one.low), one.high) for one in found)
     return held / len(found), is_open / len(found), 1 - len(found) / num_sweeps
 
@@ -163,7 +202,7 @@ def test_coverage_at_length() -> None:
     num = 1_000
     slack = 3.5 * math.sqrt(0.95 * 0.05 / num)
     print()
-    for noise in (0.1, 0.3, 1.0):
+    for noise in (0.1, 0.3, 1.0, 2.0):
         for heavy in (False, True):
             cells = [
                 _coverage(num, num_seeds, num_budgets, noise, heavy=heavy)
@@ -176,5 +215,5 @@ def test_coverage_at_length() -> None:
             name = "t, 4 degrees of freedom" if heavy else "normal"
             most = max(without for *_, without in cells)
             print(f"| {noise} | {name} | {shown} |  without a curve: at most {100 * most:.0f} %")
-            assert all(held >= 0.95 - slack for held, *_ in cells)
-            assert all(held <= 0.97 + slack for held, *_ in cells if noise < 1)
+            least, most_held = (0.95 - slack, 0.97) if noise <= 1 else (0.88, 1.0)
+            assert all(least <= held <= most_held for held, *_ in cells)
