@@ -39,6 +39,7 @@ from bakeoff.suite.schema import (
     LEARNING_RATE,
     MIXER_ALONE,
     NUM_SENTENCES,
+    TRAINING_STEPS,
     WRITTEN_SCORES,
     About,
     Better,
@@ -322,9 +323,11 @@ def num_expected(series: Series, about: About) -> int:
 
     For a metric of trained models it is the planned number of seeds, for other metrics the largest
     number of any variant; a variant with more readings raises it. A search for a learning rate
-    stops when scores get worse, so its other metrics are not expected.
+    stops when scores get worse, so its other metrics are not expected. Numbers of steps are found
+    for variants that train for the seconds of the baseline only, and are not expected of others.
     """
-    if series.probe == LEARNING_RATE and series.metric != LEARNING_RATE:
+    is_of_a_search = series.probe == LEARNING_RATE and series.metric != LEARNING_RATE
+    if is_of_a_search or series.metric == TRAINING_STEPS:
         return 0
     is_of_seeds = series.is_score or (not series.is_timed and series.num_seeds > 1)
     return max(about.num_seeds if is_of_seeds else 1, series.num_seen)
