@@ -387,7 +387,7 @@ def p_of_no_difference(found: Evidence) -> float | None:
     if not found.is_whole or found.num_pairs < MIN_PAIRS:
         return None
     if found.speedup is not None:
-        return found.speedup.comparison.level_excluding(0.0)
+        return found.speedup.comparison.p_value(0.0)
     return smallest_level(found.differences)
 
 

@@ -10,11 +10,9 @@ At each budget the difference b(C) - v is a sum of measured scores with fixed we
 computed for each seed, so that what a seed does to all trainings alike cancels. The interval holds
 the budgets around the estimate at which Student's t test of these differences does not tell them
 from zero (Fieller's method), so it includes the noise of the curve and of the variant. On either
-side it ends at the first budget that is excluded. The budgets beyond are excluded with it, since
-the baseline improves with its budget: where a budget makes it worse than the variant, a smaller
-one does too. The p-value of a speedup is the level at which the interval excludes it. Nothing is
-extrapolated: if the variant is better than the baseline's largest budget, the speedup is a lower
-bound.
+side it ends at the first budget that is excluded, since a rising curve excludes all beyond it. The
+p-value of a speedup is the level at which the interval excludes it. Nothing is extrapolated: if the
+variant is better than the baseline's largest budget, the speedup is a lower bound.
 
 FLOPs are counted exactly. Seconds are steps times the time of a step, of which the baseline has one
 for all its budgets, since they train the same model. The ratio of the two step times has an
@@ -143,7 +141,7 @@ class CurveComparison:
         taken, and if the baseline has no such budget, the nearest one.
 
         Args:
-            log_ratio: The logarithm of the multiple; 0 gives the test against no speedup.
+            log_ratio: The logarithm of the multiple; 0 is the variant's own budget.
         """
         return tuple(self.lead(np.array([self._place_of(log_ratio)]))[:, 0].tolist())
 
@@ -180,11 +178,11 @@ class CurveComparison:
             _zero(places, excess, int(above[0])) if above.size else float(places[-1]),
         )
 
-    def level_excluding(self, log_ratio: float) -> float:
+    def p_value(self, log_ratio: float) -> float:
         """Return the smallest level alpha at which the (1 - alpha) interval excludes a log ratio.
 
-        It is the smallest p of the t tests from the point estimate to that log ratio, or to the
-        place that `advantages` takes for it.
+        It is the smallest p of the t tests from the point estimate to the place that `advantages`
+        takes for that log ratio.
         """
         point, _ = self.level
         end = self._place_of(log_ratio)

@@ -323,8 +323,8 @@ def num_expected(series: Series, about: About) -> int:
 
     For a metric of trained models it is the planned number of seeds, for other metrics the largest
     number of any variant; a variant with more readings raises it. A search for a learning rate
-    stops when scores get worse, so its other metrics are not expected. Numbers of steps are found
-    for variants that train for the seconds of the baseline only, and are not expected of others.
+    stops when scores get worse, so its other metrics are not expected. Only variants that train for
+    the seconds of the baseline have a number of steps that is found, so none is expected.
     """
     is_of_a_search = series.probe == LEARNING_RATE and series.metric != LEARNING_RATE
     if is_of_a_search or series.metric == TRAINING_STEPS:

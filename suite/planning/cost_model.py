@@ -79,7 +79,7 @@ def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H1
     if trial.reference is not None:
         starts = 2 * (_SECONDS_TO_START_ON_A_GPU + _SECONDS_TO_RECORD) if resources.num_gpus else 0
         training = trial.reference.training
-        # A GPU needs the fewest turns, since its step times hardly vary.
+        # On a GPU the fewest turns are assumed to be enough, since its step times vary less.
         turns = 2 * training.steps * per_step if training and not resources.num_gpus else 0.0
         timed = min(max(_SECONDS_OF_A_PACE, turns), _MOST_SECONDS_OF_A_PACE)
         return starts + timed + 20 * per_step

@@ -3,8 +3,9 @@
 Both trainings run in one process, in turns of a few steps, so that other work on the machine slows
 both alike. The steps are those of the training loop, with the batches, the recipe and the optimiser
 of each; validation is left out. The number is the baseline's steps times the median ratio of the
-two times. Turns end when the standard error of that ratio is 1 %, but not before 16 of them, and
-with the training of the baseline, or after 128 turns, at the latest. See `bakeoff.Scale.equal`.
+two times. Turns end when half of the 95 % interval of that ratio is at most 2 %, but not before 16
+of them, and with the training of the baseline, or after 128 turns, at the latest. See
+`bakeoff.Scale.equal`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
@@ -21,13 +22,13 @@ import torch
 from bakeoff.suite.events import TrialRemark
 from bakeoff.suite.probes.probe import Probe, Said, measurement, started
 from bakeoff.suite.schema import PACE_OF_STEPS, TRAINING_STEPS, Trial, metric_spec
+from bakeoff.suite.timing.stopping import median_of
 from bakeoff.suite.training.loop import TrainingProgress, steps
 
 _NUM_WARM_UP_STEPS = 3
 _SECONDS_OF_A_TURN = 0.1
 _FEWEST_TURNS, _MOST_TURNS = 16, 128
-_STANDARD_ERROR = 0.01  # that of the logarithm of the ratio
-_MEDIAN_TO_MEAN = math.sqrt(math.pi / 2)  # their standard errors, for normal errors
+_HALF_WIDTH = 0.02  # of the 95 % interval of the ratio, as a share of it
 _ENDLESS = 10**9  # steps; none of them is at a point of the learning curve
 
 _Steps = Generator[object, None, None]
@@ -54,28 +55,20 @@ class Pace(Probe):
             per_turn = max(1, math.ceil(_SECONDS_OF_A_TURN / slower))
             most = min(_MOST_TURNS, trial.reference.training.steps // per_turn)
             turns: list[tuple[float, float]] = []
-            error = math.inf
-            while len(turns) < max(_FEWEST_TURNS, most) and error > _STANDARD_ERROR:
+            for _ in range(max(_FEWEST_TURNS, most)):
                 turns.append(
                     (_seconds(own, per_turn, device), _seconds(reference, per_turn, device))
                 )
-                error = _error(turns)
+                ratio = median_of([theirs / mine for mine, theirs in turns])
+                if len(turns) >= _FEWEST_TURNS and ratio.half_width <= _HALF_WIDTH:
+                    break
         mine, theirs = (1e3 * statistics.median(each) for each in zip(*turns, strict=True))
         yield TrialRemark(
-            f"a step takes {mine:.3g} ms, a step of the baseline {theirs:.3g} ms; the standard "
-            f"error of their ratio is {100 * error:.2g} %"
+            f"a step takes {mine:.3g} ms, a step of the baseline {theirs:.3g} ms; the 95 % "
+            f"interval of their ratio is ±{100 * ratio.half_width:.1f} %"
         )
-        ratio = statistics.median(theirs / mine for mine, theirs in turns)
-        found = max(1, round(ratio * trial.reference.training.steps))
+        found = max(1, round(ratio.value * trial.reference.training.steps))
         yield measurement(metric_spec(TRAINING_STEPS), found)
-
-
-def _error(turns: Sequence[tuple[float, float]]) -> float:
-    """Return the standard error of the logarithm of the median ratio; infinite for a few turns."""
-    if len(turns) < _FEWEST_TURNS:
-        return math.inf
-    logs = [math.log(theirs / mine) for mine, theirs in turns]
-    return _MEDIAN_TO_MEAN * statistics.stdev(logs) / math.sqrt(len(logs))
 
 
 def _endless(trial: Trial, device: str) -> Generator[TrialRemark, None, _Steps]:

@@ -127,10 +127,10 @@ def test_a_budget_beyond_an_excluded_one_is_excluded_too() -> None:
     assert smallest_level(compared.advantages(math.log(2 / 4))) < 0.05
     assert 2 / 4 < known(found.ratio.low) < known(found.ratio.point)
     assert not found.is_open_below
-    assert compared.level_excluding(math.log(1 / 4)) < 0.05
+    assert compared.p_value(math.log(1 / 4)) < 0.05
 
 
-def test_the_level_is_that_at_which_the_interval_ends() -> None:
+def test_p_is_the_level_at_which_the_interval_ends() -> None:
     """Check noise as large as the step between two budgets, where the tests are not ordered."""
     rng = np.random.default_rng(4)
     for _ in range(100):
@@ -140,7 +140,7 @@ def test_the_level_is_that_at_which_the_interval_ends() -> None:
             ratio = found.log_ratio
             for log_ratio in np.linspace(math.log(0.55), math.log(1.9), 7):
                 inside = known(ratio.low) <= log_ratio <= known(ratio.high)
-                assert (found.comparison.level_excluding(log_ratio) >= 0.05) == inside
+                assert (found.comparison.p_value(log_ratio) >= 0.05) == inside
 
 
 def _simulated(
@@ -150,8 +150,7 @@ def _simulated(
     spread = noise * (loss(1e9) - loss(2e9)) / math.sqrt(2)
 
     def drawn() -> np.ndarray:
-        size = num_seeds
-        made = rng.standard_t(4, size) / math.sqrt(2) if heavy else rng.normal(size=size)
+        made = rng.standard_t(4, num_seeds) / math.sqrt(2) if heavy else rng.normal(size=num_seeds)
         return spread * made
 
     shared = drawn()
