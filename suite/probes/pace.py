@@ -3,8 +3,8 @@
 Both trainings run in one process, in turns of a few steps, so that other work on the machine slows
 both alike. The steps are those of the training loop, with the batches, the recipe and the optimiser
 of each; validation is left out. The number is the baseline's steps times the median ratio of the
-two times. Turns end when half of the 95 % interval of that ratio is at most 2 %, but not before 16
-of them, and with the training of the baseline, or after 128 turns, at the latest. See
+two times. Turns end when half of the 95 % interval of that ratio is at most 1 %, but not before 16
+of them, and with the training of the baseline, or after 256 turns, at the latest. See
 `bakeoff.Scale.equal`.
 """
 
@@ -27,8 +27,8 @@ from bakeoff.suite.training.loop import TrainingProgress, steps
 
 _NUM_WARM_UP_STEPS = 3
 _SECONDS_OF_A_TURN = 0.1
-_FEWEST_TURNS, _MOST_TURNS = 16, 128
-_HALF_WIDTH = 0.02  # of the 95 % interval of the ratio, as a share of it
+_FEWEST_TURNS, _MOST_TURNS = 16, 256
+_HALF_WIDTH = 0.01  # half of the 95 % interval of the ratio, as a share of it
 _ENDLESS = 10**9  # steps; none of them is at a point of the learning curve
 
 _Steps = Generator[object, None, None]

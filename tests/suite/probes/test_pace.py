@@ -104,8 +104,8 @@ def test_a_step_that_takes_twice_as_long_gets_half_the_steps(
     ("noise", "steps", "least", "most"),
     [
         (0.0, 10_000, 16, 16),
-        (0.06, 10_000, 25, 50),  # 1.96 x 0.06 / sqrt(35) = 0.02
-        (0.3, 10_000, 128, 128),
+        (0.06, 10_000, 100, 180),  # 1.96 x 0.06 / sqrt(138) = 0.01
+        (0.3, 20_000, 256, 256),
         (0.3, 1_500, 30, 30),
         (0.3, 100, 16, 16),
     ],
@@ -202,7 +202,7 @@ def test_a_sweep_trains_for_the_steps_that_were_found(tmp_path: Path) -> None:
 @pytest.mark.timing
 @pytest.mark.parametrize("mixer", [name for name in CAUSAL if name != "attention"])
 def test_whole_trainings_take_the_time_of_the_baseline(mixer: str) -> None:
-    planned = _planned([mixer], {"dim": 64, "depth": 2, "length": 64, "batch": 8, "steps": 400})
+    planned = _planned([mixer], {"dim": 64, "depth": 2, "length": 64, "batch": 8, "steps": 1_000})
     trainings = _trials(planned)
     own = trainings[f"mixer={mixer}"]
     assert own.pace is not None
