@@ -66,7 +66,7 @@ ABLATION = Ablation(
             search_steps=300,
             batch=32,
             num_evaluations=4,
-            seeds=3,
+            seeds=6,
         ),
         "standard": Scale(
             dim=256,
