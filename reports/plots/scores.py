@@ -36,6 +36,7 @@ _FLOORS_CAPTION = (
     " Dotted lines are floors, which need no architecture; a floor outside the plot is named at "
     "the edge with its value."
 )
+_COMPARED_CAPTION = " The claim is about the blue variants."
 _NAME_WIDTH = 30  # letters in a line of a name
 _ROW_INCHES = 0.36
 _LINE_ROOM = 0.47  # share of a row for each line of its name
@@ -126,6 +127,8 @@ def score_figure(
     has_intervals = any(series.mean(variant).half_width is not None for variant in variants)
     caption = _CAPTION.format(what) if has_intervals else _NO_INTERVALS_CAPTION
     caption += _FLOORS_CAPTION if floors else ""
+    num_blue = len({*compared}.intersection(variants))
+    caption += _COMPARED_CAPTION if 0 < num_blue < len(variants) else ""
     if len(variants) < num_all:
         caption += f" {len(variants)} of {num_all} variants are shown."
     return Drawing(name=name, title=title, caption=caption, svg=svg)

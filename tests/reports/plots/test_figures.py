@@ -150,6 +150,8 @@ def test_a_figure_of_two_sides_shows_the_others_in_grey() -> None:
     plain = known(score_figure(sweep.about, series))
     marked = known(score_figure(sweep.about, series, compared=("heads=1", "heads=8")))
     assert plain.svg.count(GREY) < marked.svg.count(GREY)
+    assert "blue" not in plain.caption
+    assert marked.caption.endswith(" The claim is about the blue variants.")
     some = known(score_figure(sweep.about, series, variants=["heads=8", "heads=1"]))
     assert some.name == f"{plain.name}-chosen"
     assert some.caption.endswith("2 of 5 variants are shown.")
