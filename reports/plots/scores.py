@@ -88,7 +88,7 @@ def score_figure(
         about: The sweep.
         series: A score, or another quantity that a claim is about.
         variants: The variants to show, from the top; by default all that take part in the task.
-        compared: The variants to highlight, such as the two sides of a claim; none by default.
+        compared: The sides of the claim, in blue beside grey others; by default all are blue.
 
     Returns:
         The figure, or None if there is no number or there are too many variants to show.
@@ -123,15 +123,22 @@ def score_figure(
         figure.set_figheight(size[1] + max(0, num_lines - _LINES_WITHIN) * _LINE_POINTS / 72)
         description = _describe(series, (*variants, *floors), named)
         svg = to_svg(figure, name=name, title=title, description=description)
+    caption = _caption(series, variants, bool(floors), compared, num_all)
+    return Drawing(name=name, title=title, caption=caption, svg=svg)
+
+
+def _caption(
+    series: Series, variants: Sequence[str], has_floors: bool, compared: Sequence[str], num_all: int
+) -> str:
     what = "processes" if series.is_bound_to_environment else "seeds"
     has_intervals = any(series.mean(variant).half_width is not None for variant in variants)
     caption = _CAPTION.format(what) if has_intervals else _NO_INTERVALS_CAPTION
-    caption += _FLOORS_CAPTION if floors else ""
+    caption += _FLOORS_CAPTION if has_floors else ""
     num_blue = len({*compared}.intersection(variants))
     caption += _COMPARED_CAPTION if 0 < num_blue < len(variants) else ""
     if len(variants) < num_all:
         caption += f" {len(variants)} of {num_all} variants are shown."
-    return Drawing(name=name, title=title, caption=caption, svg=svg)
+    return caption
 
 
 def figure_name(series: Series) -> str:

@@ -17,6 +17,7 @@ from bakeoff.suite.floors.registry import FLOORS
 from bakeoff.suite.planning.gpu_specs import H100
 from bakeoff.suite.planning.loader import tried
 from bakeoff.suite.probes.gpu_steps import launched_seconds, step_seconds
+from bakeoff.suite.probes.pace import FEWEST_TURNS, MOST_TURNS, SECONDS_OF_A_TURN
 from bakeoff.suite.probes.probe import (
     TRAINING_OVER_FORWARD,
     flops_of_example,
@@ -41,7 +42,6 @@ _SECONDS_PER_STEP = 4e-3
 _SECONDS_PER_TOKEN = 1e-4
 _SECONDS_PER_CALL = 2e-3  # overhead of a forward pass in decoding or acting
 _EVALUATION_SHARE = 0.3  # share of the training time
-_SECONDS_OF_A_PACE, _MOST_SECONDS_OF_A_PACE = 4.0, 52.0  # see probes/pace.py
 _TRAININGS_PER_SEARCH = 8  # usually four rates with two seeds; see probes/learning_rate.py
 _SENTENCES_WRITTEN = 1_000  # number of sentences of a test split
 _STEPS_PER_TIMING = 11  # with several workers; see probes/data_parallel.py
@@ -78,10 +78,12 @@ def seconds_of(trial: Trial, resources: Resources, gpu: Mapping[str, float] = H1
     per_step = _seconds_of_a_step(trial, resources, gpu, rate)
     if trial.reference is not None:
         starts = 2 * (_SECONDS_TO_START_ON_A_GPU + _SECONDS_TO_RECORD) if resources.num_gpus else 0
-        training = trial.reference.training
+        a_turn = 2 * max(SECONDS_OF_A_TURN, per_step)
+        timed = FEWEST_TURNS * a_turn
         # On a GPU the fewest turns are assumed to be enough, since its step times vary less.
-        turns = 2 * training.steps * per_step if training and not resources.num_gpus else 0.0
-        timed = min(max(_SECONDS_OF_A_PACE, turns), _MOST_SECONDS_OF_A_PACE)
+        if trial.reference.training and not resources.num_gpus:
+            whole = 2 * trial.reference.training.steps * per_step
+            timed = min(max(timed, whole), MOST_TURNS * a_turn)
         return starts + timed + 20 * per_step
     steps = trial.training.steps * (1 + _EVALUATION_SHARE) if trial.training else 0.0
     if trial.parallel is not None:  # a timing also measures a single worker, and profiles

@@ -26,8 +26,8 @@ from bakeoff.suite.timing.stopping import median_of
 from bakeoff.suite.training.loop import TrainingProgress, steps
 
 _NUM_WARM_UP_STEPS = 3
-_SECONDS_OF_A_TURN = 0.1
-_FEWEST_TURNS, _MOST_TURNS = 16, 256
+SECONDS_OF_A_TURN = 0.1
+FEWEST_TURNS, MOST_TURNS = 16, 256
 _HALF_WIDTH = 0.01  # half of the 95 % interval of the ratio, as a share of it
 _ENDLESS = 10**9  # steps; none of them is at a point of the learning curve
 
@@ -52,15 +52,15 @@ class Pace(Probe):
             reference = yield from _endless(trial.reference, device)
             stack.enter_context(closing(reference))
             slower = max(_seconds(each, 1, device) for each in (own, reference))
-            per_turn = max(1, math.ceil(_SECONDS_OF_A_TURN / slower))
-            most = min(_MOST_TURNS, trial.reference.training.steps // per_turn)
+            per_turn = max(1, math.ceil(SECONDS_OF_A_TURN / slower))
+            most = min(MOST_TURNS, trial.reference.training.steps // per_turn)
             turns: list[tuple[float, float]] = []
-            for _ in range(max(_FEWEST_TURNS, most)):
+            for _ in range(max(FEWEST_TURNS, most)):
                 turns.append(
                     (_seconds(own, per_turn, device), _seconds(reference, per_turn, device))
                 )
                 ratio = median_of([theirs / mine for mine, theirs in turns])
-                if len(turns) >= _FEWEST_TURNS and ratio.half_width <= _HALF_WIDTH:
+                if len(turns) >= FEWEST_TURNS and ratio.half_width <= _HALF_WIDTH:
                     break
         mine, theirs = (1e3 * statistics.median(each) for each in zip(*turns, strict=True))
         yield TrialRemark(

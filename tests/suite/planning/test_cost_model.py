@@ -42,6 +42,21 @@ def test_more_work_takes_longer_and_more_resources_less(planned: Plan) -> None:
     assert seconds_of(longer, ONE) == pytest.approx(2 * seconds_of(small, ONE), rel=0.1)
 
 
+def test_the_timing_of_steps_takes_a_number_of_turns_and_no_longer_than_both_trainings() -> None:
+    def seconds(batch: int, steps: int) -> tuple[float, float]:
+        ablation = make_ablation(
+            axes=[vary("depth", [1, 2])], scale={"equal": "seconds", "batch": batch, "steps": steps}
+        )
+        pace = next(t for t in plan(ablation, seeds=1).trials if t.reference is not None)
+        assert pace.reference is not None
+        return seconds_of(pace, ONE), seconds_of(pace.reference, ONE)
+
+    assert seconds(8, 100)[0] == pytest.approx(3.2, abs=1)  # 16 turns of twice a tenth of a second
+    assert seconds(8, 100_000)[0] == pytest.approx(51.2, abs=1)  # 256 turns
+    slow, training = seconds(100_000, 100_000)  # a step takes longer than a tenth of a second
+    assert 51.2 < slow < training
+
+
 def test_training_is_packed_and_timing_is_not(planned: Plan) -> None:
     training = [t for t in planned.trials if t.probe == "quality"]
     timing = [t for t in planned.trials if t.probe == "step_time"]
