@@ -71,7 +71,7 @@ def keep(name: str, out: Path, scale: str = "quick", into: Path = RESULTS) -> Pa
         plan = _plan_of(name, scale, journal)
         results = by_trial(journal.results(trial.trial_id for trial in plan.trials))
         _refuse_unfinished(plan, results)
-        sweep = sweep_of(with_history(plan, journal), results)
+        sweep = _as_shipped(sweep_of(with_history(plan, journal), results))
         made = _how_it_was_made(plan, results, _busy_seconds(plan, journal))
     with tempfile.TemporaryDirectory() as folder:
         fresh = render(name, [sweep], Path(folder)).parent
@@ -164,15 +164,19 @@ def kept(into: Path = RESULTS) -> Mapping[str, Sweep]:
 
 
 def _as_shipped(sweep: Sweep) -> Sweep:
-    """Return the sweep with the opening figure and the words of the shipped ablation today.
+    """Return the sweep with the opening figure, words and docstring of the shipped ablation today.
 
-    They move no number, so a change of them needs no new results.
+    They move no number, so a change of them needs no new results, and the docstring says what these
+    results are.
     """
     name = sweep.about.ablation
     if name not in shipped():
         return sweep
-    today = find(name).ablation
-    about = replace(sweep.about, opens_with=today.opens_with, words=dict(today.words))
+    entry = find(name)
+    today = entry.ablation
+    about = replace(
+        sweep.about, opens_with=today.opens_with, words=dict(today.words), note=entry.note
+    )
     return replace(sweep, about=about)
 
 

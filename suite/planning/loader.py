@@ -59,7 +59,7 @@ class LoadedAblation:
     Attributes:
         name: The name under which it is recorded.
         ablation: The ablation.
-        note: The docstring of its file.
+        note: The docstring of its file, without line breaks within paragraphs.
         file: The file that defines it, or `VALUE`.
         source_paths: The folder of a user's own file, from which its modules are imported.
         shared_module: The module of the file, if its ablations have names of their own.
@@ -229,7 +229,8 @@ def _shadows(name: str) -> bool:
 
 def _entries(path: Path, module_name: str, source_paths: tuple[str, ...]) -> list[LoadedAblation]:
     module = _executed(path, module_name)
-    note = writable(str(module.__doc__ or "").strip())
+    paragraphs = writable(str(module.__doc__ or "").strip()).split("\n\n")
+    note = "\n\n".join(" ".join(each.split()) for each in paragraphs)
     found = _ablations_in(module, path)
     if set(found) == {"ABLATION"}:
         only = found["ABLATION"]

@@ -396,8 +396,7 @@ def _about(
         ablation=entry.name,
         scale=scale_name,
         question=ablation.question,
-        # Line breaks within a paragraph of the docstring are removed.
-        note="\n\n".join(" ".join(part.split()) for part in entry.note.split("\n\n")),
+        note=entry.note,
         baseline=groups.reference.label,
         variants=tuple(each.label for each in variants),
         tasks=tasks,
